@@ -1,0 +1,64 @@
+/**
+ * What went wrong.
+ * - `no_warm_capacity`: no candidate node, or none of them delivered. Retryable.
+ * - `routing_disabled`: the store was built without node clients.
+ * - `claim_refused`: a node answered a claim with a 4xx; `status` and `nodeMessage` are the node's.
+ * - `claim_failed`: the claim may have been delivered (timeout, lost reply) and is not tried elsewhere.
+ * - `not_found`: no such sandbox, or its node says it is gone.
+ * - `node_refused`: a node answered a verb with another 4xx.
+ * - `node_failed`: a node answered a verb with a 5xx or did not answer.
+ * - `bad_request`: the caller's input can never succeed.
+ * - `aborted`: the caller's signal ended the call.
+ */
+export type ScaleErrorCode =
+  | "no_warm_capacity"
+  | "routing_disabled"
+  | "claim_refused"
+  | "claim_failed"
+  | "not_found"
+  | "node_refused"
+  | "node_failed"
+  | "bad_request"
+  | "aborted";
+
+/** Where a {@link ScaleError} happened. */
+export interface ScaleErrorDetails {
+  readonly node?: string | undefined;
+  readonly id?: string | undefined;
+  readonly verb?: string | undefined;
+  /** HTTP status of the node's answer, when there was one. */
+  readonly status?: number | undefined;
+  /** The node's own words. */
+  readonly nodeMessage?: string | undefined;
+  readonly cause?: unknown;
+}
+
+/** The only error this package throws. `message` may name nodes: edges decide what a client may see. */
+export class ScaleError extends Error {
+  override readonly name = "ScaleError";
+  readonly code: ScaleErrorCode;
+  readonly node: string | undefined;
+  readonly id: string | undefined;
+  readonly verb: string | undefined;
+  readonly status: number | undefined;
+  readonly nodeMessage: string | undefined;
+
+  constructor(code: ScaleErrorCode, message: string, details: ScaleErrorDetails = {}) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    this.code = code;
+    this.node = details.node;
+    this.id = details.id;
+    this.verb = details.verb;
+    this.status = details.status;
+    this.nodeMessage = details.nodeMessage;
+  }
+}
+
+/** Whether `error` is a {@link ScaleError}, and of this code when one is given. Survives two copies of the package. */
+export function isScaleError(error: unknown, code?: ScaleErrorCode): error is ScaleError {
+  return (
+    error instanceof Error &&
+    error.name === "ScaleError" &&
+    (code === undefined || ("code" in error && error.code === code))
+  );
+}

@@ -1,0 +1,38 @@
+/**
+ * The core of the product: routes claims over a fleet of nodes from an inventory that is seconds old, finds the node of
+ * a sandbox, and calls it. No HTTP server, no record per sandbox. Node calls go through the `NodeClients` port; the
+ * entry `@org/scale/sandboxd` implements it over `@org/sandboxd-client`.
+ */
+export type {
+  Assignment,
+  ClaimOptions,
+  InventoryEntry,
+  Net,
+  NodeInventory,
+  NodePools,
+  Phase,
+  PoolCapacity,
+  PoolKey,
+  PromotedTemplate,
+  Sandbox,
+  SandboxRecord,
+  Size,
+  Snapshot,
+} from "./domain.ts";
+export type {
+  CallOptions,
+  InventorySource,
+  ListOptions,
+  Logger,
+  NodeClaim,
+  NodeClaimReply,
+  NodeClient,
+  NodeClients,
+  NodeFailure,
+  NodeFailureKind,
+  NodeSandbox,
+  SandboxStore,
+} from "./ports.ts";
+export { isScaleError, ScaleError } from "./errors.ts";
+export type { ScaleErrorCode, ScaleErrorDetails } from "./errors.ts";
+export { guestAccessToken, sameSecret } from "./guest-token.ts";
