@@ -5,7 +5,7 @@ export default defineConfig({
   resolve: { conditions: ["@org/source"] },
   ssr: { resolve: { conditions: ["@org/source"], externalConditions: ["@org/source"] } },
   test: {
-    include: ["{packages,apps}/*/{src,test}/**/*.test.ts"],
+    include: ["{packages,apps}/*/{src,test}/**/*.test.ts", "scripts/*.test.ts"],
     exclude: ["**/node_modules/**", "**/dist/**", "packages/conformance/suites/**"],
     sequence: { shuffle: true },
     testTimeout: 30_000,
