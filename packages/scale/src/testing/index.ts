@@ -1,1 +1,16 @@
-export {};
+/**
+ * Doubles for users of the library: an inventory in memory and a fleet of scripted nodes. Together with `createStore`
+ * they stand in for a whole fleet without sockets.
+ */
+export { StaticInventorySource } from "./static-inventory-source.ts";
+export type { StaticNode } from "./static-inventory-source.ts";
+export {
+  answers,
+  fails,
+  redirects,
+  ScriptedFailure,
+  ScriptedNode,
+  ScriptedNodes,
+  staysSilent,
+} from "./scripted-nodes.ts";
+export type { ScriptedCall, ScriptedStep, ScriptedVerb } from "./scripted-nodes.ts";
