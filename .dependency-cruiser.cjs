@@ -6,6 +6,7 @@ const mayImport = {
   "sandbox-address": [],
   "sandboxd-client": [],
   "envd-client": [],
+  "command-line": [],
   scale: ["sandboxd-client"],
   meshinventory: ["scale", "sandboxd-client"],
   kubeinventory: ["scale", "sandboxd-client"],
@@ -70,6 +71,13 @@ module.exports = {
       severity: "error",
       from: { path: "^apps/sandbox-e2b/" },
       to: { path: "^packages/devnode/", dependencyTypesNot: ["dynamic-import", "type-only"] },
+    },
+    {
+      name: "command-line-in-apps-only",
+      comment: "Libraries take options; only programs read arguments and the environment.",
+      severity: "error",
+      from: { path: "^packages/(?!command-line/|conformance/|bench/)" },
+      to: { path: "^packages/command-line/" },
     },
     {
       name: "apps-are-not-imported",
