@@ -1,1 +1,21 @@
-export {};
+/**
+ * Typed client of one sandboxd node: claims, reads, verbs and the raw relay to a guest port. It knows the wire and
+ * nothing of a fleet: who to ask, and what to do after a failure, is the caller's business. Requests go over a shared
+ * pool with fixed bounds and are never repeated; every error says whether the request can have reached the node.
+ */
+export { createNodePool } from "./pool.ts";
+export type { NodePool, NodePoolOptions } from "./pool.ts";
+export { createSandboxdClient } from "./client.ts";
+export type {
+  CallOptions,
+  ClaimCallOptions,
+  ClaimOutcome,
+  IndexFilter,
+  SandboxdClient,
+  SandboxdClientOptions,
+} from "./client.ts";
+export { dialPort } from "./dial-port.ts";
+export type { DialPortOptions } from "./dial-port.ts";
+export { SandboxdError } from "./errors.ts";
+export type { Delivery, SandboxdErrorCode, SandboxdErrorDetails } from "./errors.ts";
+export { tokenFrom } from "./token-from.ts";
