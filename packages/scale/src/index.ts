@@ -35,4 +35,7 @@ export type {
 } from "./ports.ts";
 export { isScaleError, ScaleError } from "./errors.ts";
 export type { ScaleErrorCode, ScaleErrorDetails } from "./errors.ts";
+export { createStore } from "./store.ts";
+export type { StoreOptions } from "./store.ts";
+export { NodeIndex } from "./node-index.ts";
 export { guestAccessToken, sameSecret } from "./guest-token.ts";

@@ -1,0 +1,36 @@
+import { ScaleError } from "./errors.ts";
+import type { NodeClients, NodeFailure } from "./ports.ts";
+
+/** A node's failure in a few words, for logs and messages. */
+export function describeFailure(failure: NodeFailure): string {
+  const status = failure.status === undefined ? failure.kind : `status ${failure.status}`;
+  return failure.nodeMessage === undefined || failure.nodeMessage === "" ? status : `${status}: ${failure.nodeMessage}`;
+}
+
+/** The error of a verb that a node refused or failed. */
+export function verbError(
+  clients: NodeClients,
+  error: unknown,
+  where: { readonly verb: string; readonly id: string; readonly node: string },
+): ScaleError {
+  if (error instanceof ScaleError) {
+    return error;
+  }
+  const failure = clients.failure(error);
+  const reason = failure.nodeMessage ?? describeFailure(failure);
+  return new ScaleError(
+    verbCode(failure),
+    `sandboxd ${where.verb} of "${where.id}" on node "${where.node}": ${reason}`,
+    { ...where, status: failure.status, nodeMessage: failure.nodeMessage, cause: error },
+  );
+}
+
+function verbCode(failure: NodeFailure): "aborted" | "not_found" | "node_refused" | "node_failed" {
+  if (failure.kind === "aborted") {
+    return "aborted";
+  }
+  if (failure.kind !== "status" || failure.status === undefined || failure.status >= 500) {
+    return "node_failed";
+  }
+  return failure.status === 404 ? "not_found" : "node_refused";
+}

@@ -1,0 +1,210 @@
+import type { InventoryEntry, Phase } from "./domain.ts";
+import type { InventorySource } from "./ports.ts";
+import { qualifiedName } from "./sandbox-view.ts";
+import { isCanonicalId } from "./view-index.ts";
+
+/** What we wrote to one sandbox. Times are `performance.now()` when the node's answer arrived. */
+interface Patch {
+  lastAt: number;
+  goneAt?: number;
+  made?: { readonly entry: InventoryEntry; readonly at: number };
+  phase?: { readonly value: Phase; readonly at: number };
+  lease?: { readonly deadline: Date | undefined; readonly at: number };
+}
+
+/** Our writes to one node. */
+interface NodeWrites {
+  readonly patches: Map<string, Patch>;
+  /** Ids we claimed, by qualified name. */
+  readonly madeByName: Map<string, Set<string>>;
+  /** Ids we claimed that only a predicate can compare. */
+  readonly unusual: Set<string>;
+}
+
+const DEFAULT_MAX_PATCHES = 65_536;
+const NO_IDS: ReadonlySet<string> = new Set();
+
+/**
+ * Our own writes, laid over inventory that may be older than they are. Each write counts until the owning node's view
+ * was read after the node's answer; then the view itself must show it. Memory is bounded: beyond `maxPatches` the
+ * longest kept node's oldest write is given up, which only brings back the snapshot's own age.
+ */
+export class Overlay {
+  readonly #max: number;
+  readonly #nodes = new Map<string, NodeWrites>();
+  #size = 0;
+  #version = 0;
+  #prunedGeneration: number | undefined;
+
+  constructor(maxPatches: number = DEFAULT_MAX_PATCHES) {
+    this.#max = maxPatches;
+  }
+
+  /** Grows with every change of what this overlay holds. */
+  get version(): number {
+    return this.#version;
+  }
+
+  /** How many sandboxes have a write that may still count. */
+  get size(): number {
+    return this.#size;
+  }
+
+  claimed(node: string, entry: InventoryEntry): void {
+    const { writes, patch } = this.#write(node, entry.id);
+    patch.made = { entry, at: patch.lastAt };
+    const name = qualifiedName(entry.name);
+    const ids = writes.madeByName.get(name);
+    if (ids === undefined) {
+      writes.madeByName.set(name, new Set([entry.id]));
+    } else {
+      ids.add(entry.id);
+    }
+    if (!isCanonicalId(entry.id)) {
+      writes.unusual.add(entry.id);
+    }
+  }
+
+  released(node: string, id: string): void {
+    const { patch } = this.#write(node, id);
+    patch.goneAt = patch.lastAt;
+  }
+
+  phase(node: string, id: string, value: Phase): void {
+    const { patch } = this.#write(node, id);
+    patch.phase = { value, at: patch.lastAt };
+  }
+
+  renewed(node: string, id: string, deadline: Date | undefined): void {
+    const { patch } = this.#write(node, id);
+    patch.lease = { deadline, at: patch.lastAt };
+  }
+
+  /** Nodes that hold writes of ours. */
+  nodes(): Iterable<string> {
+    return this.#nodes.keys();
+  }
+
+  /** Ids that we wrote to on a node. */
+  idsOn(node: string): Iterable<string> {
+    return this.#nodes.get(node)?.patches.keys() ?? NO_IDS;
+  }
+
+  /** Ids that we claimed on a node under a qualified name. */
+  claimedAs(node: string, qualified: string): ReadonlySet<string> {
+    return this.#nodes.get(node)?.madeByName.get(qualified) ?? NO_IDS;
+  }
+
+  /** Ids that we claimed on a node and that only a caller's predicate can compare. */
+  unusualOn(node: string): ReadonlySet<string> {
+    return this.#nodes.get(node)?.unusual ?? NO_IDS;
+  }
+
+  /** Whether data read at `asOfMs` may still show a sandbox that we released. */
+  isGone(node: string, id: string, asOfMs: number): boolean {
+    return counts(this.#nodes.get(node)?.patches.get(id)?.goneAt, asOfMs);
+  }
+
+  /**
+   * What a sandbox looks like with our writes: `listed` is what data read at `asOfMs` says of it. `undefined` when
+   * there is none, or we released it.
+   */
+  resolve(node: string, id: string, listed: InventoryEntry | undefined, asOfMs: number): InventoryEntry | undefined {
+    const patch = this.#nodes.get(node)?.patches.get(id);
+    if (patch === undefined) {
+      return listed;
+    }
+    if (counts(patch.goneAt, asOfMs)) {
+      return undefined;
+    }
+    const base = listed ?? (counts(patch.made?.at, asOfMs) ? patch.made?.entry : undefined);
+    if (base === undefined) {
+      return undefined;
+    }
+    const phase = counts(patch.phase?.at, asOfMs) ? patch.phase : undefined;
+    const lease = counts(patch.lease?.at, asOfMs) ? patch.lease : undefined;
+    if (phase === undefined && lease === undefined) {
+      return base;
+    }
+    return {
+      ...base,
+      phase: phase === undefined ? base.phase : phase.value,
+      deadline: lease === undefined ? base.deadline : lease.deadline,
+    };
+  }
+
+  /** Forgets writes that every later view shows by itself. Does work once per generation of the source. */
+  prune(source: InventorySource): void {
+    const generation = source.generation;
+    if (this.#prunedGeneration === generation) {
+      return;
+    }
+    this.#prunedGeneration = generation;
+    for (const [node, writes] of this.#nodes) {
+      // A node that is unreadable for now may come back with an old view.
+      const asOfMs = source.nodeInventory(node)?.asOfMs;
+      if (asOfMs === undefined) {
+        continue;
+      }
+      for (const [id, patch] of writes.patches) {
+        if (!counts(patch.lastAt, asOfMs)) {
+          this.#forget(node, writes, id, patch);
+        }
+      }
+    }
+  }
+
+  #write(node: string, id: string): { writes: NodeWrites; patch: Patch } {
+    let writes = this.#nodes.get(node);
+    if (writes === undefined) {
+      writes = { patches: new Map(), madeByName: new Map(), unusual: new Set() };
+      this.#nodes.set(node, writes);
+    }
+    const at = performance.now();
+    let patch = writes.patches.get(id);
+    if (patch === undefined) {
+      if (this.#size >= this.#max) {
+        this.#forgetOldest();
+        this.#nodes.set(node, writes);
+      }
+      patch = { lastAt: at };
+      writes.patches.set(id, patch);
+      this.#size += 1;
+    }
+    patch.lastAt = at;
+    this.#version += 1;
+    return { writes, patch };
+  }
+
+  #forgetOldest(): void {
+    for (const [node, writes] of this.#nodes) {
+      for (const [id, patch] of writes.patches) {
+        this.#forget(node, writes, id, patch);
+        return;
+      }
+    }
+  }
+
+  #forget(node: string, writes: NodeWrites, id: string, patch: Patch): void {
+    writes.patches.delete(id);
+    writes.unusual.delete(id);
+    if (patch.made !== undefined) {
+      const name = qualifiedName(patch.made.entry.name);
+      const ids = writes.madeByName.get(name);
+      ids?.delete(id);
+      if (ids?.size === 0) {
+        writes.madeByName.delete(name);
+      }
+    }
+    if (writes.patches.size === 0) {
+      this.#nodes.delete(node);
+    }
+    this.#size -= 1;
+    this.#version += 1;
+  }
+}
+
+/** Whether a write at `at` is not certain to be part of data whose read began at `asOfMs`. */
+function counts(at: number | undefined, asOfMs: number): boolean {
+  return at !== undefined && at >= asOfMs;
+}

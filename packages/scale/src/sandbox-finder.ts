@@ -1,0 +1,241 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type { InventoryEntry, NodeInventory, Sandbox } from "./domain.ts";
+import { abortedError, throwIfAborted } from "./detached-work.ts";
+import { ScaleError } from "./errors.ts";
+import { firstHit, within } from "./first-hit.ts";
+import { describeFailure } from "./node-failures.ts";
+import { claimKey, nameKey } from "./node-index.ts";
+import type { NodeIndex } from "./node-index.ts";
+import type { Overlay } from "./overlay.ts";
+import type { InventorySource, Logger, NodeClient, NodeClients, NodeSandbox } from "./ports.ts";
+import { namespaceOf, qualifiedName } from "./sandbox-view.ts";
+import type { SandboxViews, ViewIndex, ViewIndexes } from "./view-index.ts";
+
+/** A view's maps take about a millisecond per ten thousand entries: so many are built before others get a turn. */
+const BUILDS_PER_TURN = 8;
+
+/** What one look-up wants, in an inventory and from a node. */
+interface Query {
+  readonly op: "get" | "claim-id get";
+  readonly key: string;
+  /** Whether this view's maps exist already. */
+  ready(index: ViewIndex): boolean;
+  inView(view: NodeInventory, index: ViewIndex): InventoryEntry | undefined;
+  /** Whether we released what is asked for, and data of this age cannot know. */
+  goneFrom(node: string, asOfMs: number): boolean;
+  ask(client: NodeClient, signal: AbortSignal): Promise<readonly NodeSandbox[]>;
+  /** The same test for rows that a node sent: a node cannot hand back another sandbox. */
+  accepts(entry: InventoryEntry): boolean;
+}
+
+/** What a {@link SandboxFinder} works with. */
+export interface FinderParts {
+  readonly source: InventorySource;
+  readonly clients: NodeClients | undefined;
+  readonly logger: Logger;
+  readonly index: NodeIndex;
+  readonly overlay: Overlay;
+  readonly views: ViewIndexes;
+  readonly sandboxes: SandboxViews;
+  readonly liveTimeoutMs: number;
+  readonly concurrency: number;
+}
+
+/**
+ * Finds one sandbox: on the node last known to hold it, then in every inventory, then at every node. The first hit
+ * wins. A node that is silent, unknown or failing is a miss, so a dead node cannot hold a look-up.
+ */
+export class SandboxFinder {
+  readonly #parts: FinderParts;
+
+  constructor(parts: FinderParts) {
+    this.#parts = parts;
+  }
+
+  async byName(namespace: string, name: string, signal: AbortSignal | undefined): Promise<Sandbox> {
+    const { overlay } = this.#parts;
+    const qualified = `${namespace}/${name}`;
+    const found = await this.#find(
+      {
+        op: "get",
+        key: nameKey(namespace, name),
+        ready: (index) => index.namesReady,
+        inView: (view, index) => {
+          for (const entry of index.byName(qualified)) {
+            const now = overlay.resolve(view.node, entry.id, entry, view.asOfMs);
+            if (now !== undefined) {
+              return now;
+            }
+          }
+          return firstOf(overlay.claimedAs(view.node, qualified), (id) =>
+            overlay.resolve(view.node, id, undefined, view.asOfMs),
+          );
+        },
+        // Names are claimed again: only an id is gone for good.
+        goneFrom: () => false,
+        ask: async (client, live) => client.sandboxesByRef(qualified, { signal: live }),
+        accepts: (entry) => qualifiedName(entry.name) === qualified,
+      },
+      signal,
+    );
+    if (found === undefined) {
+      throw new ScaleError("not_found", `sandbox "${qualified}" not found`);
+    }
+    return found;
+  }
+
+  async byClaimId(
+    namespace: string,
+    id: string,
+    match: (claimId: string) => boolean,
+    signal: AbortSignal | undefined,
+  ): Promise<Sandbox> {
+    const { overlay } = this.#parts;
+    const accepts = (entry: InventoryEntry): boolean =>
+      entry.id !== "" && (namespace === "" || namespaceOf(entry.name) === namespace) && match(entry.id);
+    const found = await this.#find(
+      {
+        op: "claim-id get",
+        key: claimKey(namespace, id),
+        ready: (index) => index.idsReady,
+        inView: (view, index) => {
+          const resolved = (claimId: string, listed: InventoryEntry | undefined): InventoryEntry | undefined => {
+            const now = overlay.resolve(view.node, claimId, listed, view.asOfMs);
+            return now !== undefined && accepts(now) ? now : undefined;
+          };
+          return (
+            resolved(id, index.byId(id)) ??
+            firstOf(index.unusual(), (entry) => resolved(entry.id, entry)) ??
+            firstOf(overlay.unusualOn(view.node), (claimId) => resolved(claimId, index.byId(claimId)))
+          );
+        },
+        goneFrom: (node, asOfMs) => overlay.isGone(node, id, asOfMs),
+        ask: async (client, live) => {
+          const row = await client.sandbox(id, { signal: live });
+          return row === undefined ? [] : [row];
+        },
+        accepts,
+      },
+      signal,
+    );
+    if (found === undefined) {
+      throw new ScaleError("not_found", `sandbox "${id}" not found`, { id });
+    }
+    return found;
+  }
+
+  async #find(query: Query, signal: AbortSignal | undefined): Promise<Sandbox | undefined> {
+    throwIfAborted(signal);
+    const { clients, index, source, concurrency } = this.#parts;
+    const known = index.lookup(query.key);
+    if (known !== undefined) {
+      if (query.goneFrom(known, source.nodeInventory(known)?.asOfMs ?? Number.NEGATIVE_INFINITY)) {
+        return undefined;
+      }
+      const hinted = this.#onNode(known, query) ?? (await this.#liveOnNode(known, query, signal));
+      if (hinted !== undefined) {
+        return hinted;
+      }
+    }
+    const listed = await this.#sweep(query, signal);
+    if (listed !== undefined) {
+      index.remember(query.key, listed.node);
+      return listed;
+    }
+    if (clients === undefined) {
+      return undefined;
+    }
+    const others = source.listNodes().filter((node) => node !== known);
+    let live: Sandbox | undefined;
+    try {
+      live = await firstHit(others, concurrency, (node, stop) => this.#liveOnNode(node, query, stop), signal);
+    } catch (error) {
+      throw signal?.aborted === true ? abortedError(signal) : error;
+    }
+    if (live !== undefined) {
+      index.remember(query.key, live.node);
+    }
+    return live;
+  }
+
+  /** Looks through every inventory. Works out missing maps a few at a time, so that a big fleet holds nobody up. */
+  async #sweep(query: Query, signal: AbortSignal | undefined): Promise<Sandbox | undefined> {
+    const { source, views } = this.#parts;
+    let built = 0;
+    for (const node of source.listNodes()) {
+      const view = source.nodeInventory(node);
+      if (view !== undefined && !query.ready(views.of(view))) {
+        built += 1;
+        if (built % BUILDS_PER_TURN === 0) {
+          await nextTurn();
+          throwIfAborted(signal);
+        }
+      }
+      const found = this.#onNode(node, query);
+      if (found !== undefined) {
+        return found;
+      }
+    }
+    return undefined;
+  }
+
+  #onNode(node: string, query: Query): Sandbox | undefined {
+    const { source, views, sandboxes, logger } = this.#parts;
+    const view = source.nodeInventory(node);
+    if (view === undefined) {
+      logger.debug(
+        { func: "scale.matchOnNode", node, op: query.op },
+        `node inventory unavailable during ${query.op}; skipping node node=${node}`,
+      );
+      return undefined;
+    }
+    const entry = query.inView(view, views.of(view));
+    return entry === undefined ? undefined : sandboxes.of(node, entry);
+  }
+
+  async #liveOnNode(node: string, query: Query, signal: AbortSignal | undefined): Promise<Sandbox | undefined> {
+    const { source, clients, overlay, sandboxes, logger, liveTimeoutMs } = this.#parts;
+    const address = source.nodeCapacity(node)?.address ?? "";
+    if (clients === undefined || address === "") {
+      return undefined;
+    }
+    throwIfAborted(signal);
+    const askedAt = performance.now();
+    const miss = (err: string): void => {
+      // A read that a sibling's hit or the caller ended says nothing about the node.
+      if (signal?.aborted !== true) {
+        logger.debug(
+          { func: "scale.liveOnNode", node, op: query.op, err },
+          `node did not answer a live ${query.op} node=${node} err=${err}`,
+        );
+      }
+    };
+    let rows: readonly NodeSandbox[] | undefined;
+    try {
+      rows = await within(liveTimeoutMs, signal, async (live) => query.ask(clients.forAddress(address), live));
+    } catch (error) {
+      miss(describeFailure(clients.failure(error)));
+      throwIfAborted(signal);
+      return undefined;
+    }
+    throwIfAborted(signal);
+    if (rows === undefined) {
+      miss(`no answer within ${liveTimeoutMs} ms`);
+      return undefined;
+    }
+    const found = firstOf(rows, ({ entry }) =>
+      query.accepts(entry) ? overlay.resolve(node, entry.id, entry, askedAt) : undefined,
+    );
+    return found === undefined ? undefined : sandboxes.of(node, found);
+  }
+}
+
+function firstOf<I, T>(items: Iterable<I>, pick: (item: I) => T | undefined): T | undefined {
+  for (const item of items) {
+    const picked = pick(item);
+    if (picked !== undefined) {
+      return picked;
+    }
+  }
+  return undefined;
+}
