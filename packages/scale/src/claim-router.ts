@@ -158,7 +158,7 @@ function failedAttempt(route: ClaimRoute, node: NodePools, error: unknown, promo
   }
   throw new ScaleError(
     failure.kind === "status" ? "claim_refused" : "claim_failed",
-    `sandboxd claim on node "${node.node}": ${failure.nodeMessage ?? reason}`,
+    `sandboxd claim on node "${node.node}": ${failure.nodeMessage || reason}`,
     { node: node.node, verb: "claim", status: failure.status, nodeMessage: failure.nodeMessage, cause: error },
   );
 }

@@ -3,8 +3,9 @@ import type { NodeClients, NodeFailure } from "./ports.ts";
 
 /** A node's failure in a few words, for logs and messages. */
 export function describeFailure(failure: NodeFailure): string {
-  const status = failure.status === undefined ? failure.kind : `status ${failure.status}`;
-  return failure.nodeMessage === undefined || failure.nodeMessage === "" ? status : `${status}: ${failure.nodeMessage}`;
+  const what = failure.status === undefined ? failure.kind : `status ${failure.status}`;
+  const words = failure.nodeMessage || failure.detail;
+  return words === undefined || words === "" ? what : `${what}: ${words}`;
 }
 
 /** The error of a verb that a node refused or failed. */
@@ -17,7 +18,7 @@ export function verbError(
     return error;
   }
   const failure = clients.failure(error);
-  const reason = failure.nodeMessage ?? describeFailure(failure);
+  const reason = failure.nodeMessage || describeFailure(failure);
   return new ScaleError(
     verbCode(failure),
     `sandboxd ${where.verb} of "${where.id}" on node "${where.node}": ${reason}`,

@@ -73,6 +73,8 @@ export interface NodeFailure {
   readonly status?: number | undefined;
   /** The node's own words; fit to show for 4xx, for the log otherwise. */
   readonly nodeMessage?: string | undefined;
+  /** The adapter's words for a failure without an answer. For the log: it may name addresses, never tokens. */
+  readonly detail?: string | undefined;
 }
 
 /** One sandbox row of a node, with its token when the read carries it. */
@@ -84,6 +86,10 @@ export interface NodeSandbox {
 
 /** One node's API as the store needs it. Every rejection is described by {@link NodeClients.failure}. */
 export interface NodeClient {
+  /**
+   * The signal ends a claim only while nothing of it was sent: then it rejects as `aborted` and no sandbox can come of
+   * it. Once sent it is awaited within the client's own bound, whatever the signal does.
+   */
   claim(claim: NodeClaim, options?: CallOptions): Promise<NodeClaimReply>;
   /** The row of one sandbox; `undefined` when the node does not know it. */
   sandbox(id: string, options?: CallOptions): Promise<NodeSandbox | undefined>;
@@ -127,7 +133,9 @@ export interface SandboxStore {
   get(namespace: string, name: string, options?: CallOptions): Promise<Sandbox>;
   /**
    * The sandbox with this claim id, or with this public spelling of one. An empty namespace searches all of them.
-   * `match` decides whether an entry id is meant; `id` is the raw claim id to ask nodes with.
+   * `id` is the raw claim id to ask nodes with. `match` decides whether an entry's id is meant: it is asked about the
+   * entry with this very id, about entries whose id is not in the nodes' own form (`sb_` and 16 hex digits), and about
+   * rows that nodes send.
    */
   getByClaimId(
     namespace: string,
