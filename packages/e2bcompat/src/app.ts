@@ -1,0 +1,224 @@
+import { randomUUID } from "node:crypto";
+import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
+import type { Context } from "hono";
+import { Hono } from "hono";
+import { answerHeaders, empty, failure, toResponse } from "./answer.ts";
+import type { Answer } from "./answer.ts";
+import { directOf } from "./call.ts";
+import type { Call, Direct } from "./call.ts";
+import { CLIENT_GONE, failureFor } from "./error-answers.ts";
+import { E2bError } from "./errors.ts";
+import { create } from "./routes/create.ts";
+import { connect, pause, refresh, remove, resume, setLease } from "./routes/lifecycle.ts";
+import { get, listAll, listPage, logs, logsV2 } from "./routes/read.ts";
+import { buildsOff, setNetwork, superseded, unsupported } from "./routes/refused.ts";
+import { findAlias, listTemplates } from "./routes/templates.ts";
+import type { Service } from "./service.ts";
+
+type Handler = (call: Call) => Answer | Promise<Answer>;
+
+interface Route {
+  readonly method: string;
+  /** As the API documents it, with `{name}` for a variable segment. */
+  readonly pattern: string;
+  readonly handler: Handler;
+}
+
+const UNSUPPORTED: readonly (readonly [string, string])[] = [
+  ["POST", "/sandboxes/{sandboxID}/fork"],
+  ["POST", "/sandboxes/{sandboxID}/snapshots"],
+  ["GET", "/snapshots"],
+  ["GET", "/sandboxes/{sandboxID}/metrics"],
+  ["GET", "/sandboxes/metrics"],
+  ["POST", "/templates/tags"],
+  ["DELETE", "/templates/tags"],
+  ["GET", "/templates/{templateID}/tags"],
+  ["GET", "/templates/{templateID}"],
+  ["PATCH", "/templates/{templateID}"],
+  ["PATCH", "/v2/templates/{templateID}"],
+  ["DELETE", "/templates/{templateID}"],
+  ["GET", "/teams"],
+  ["GET", "/teams/{teamID}/metrics"],
+  ["GET", "/teams/{teamID}/metrics/max"],
+];
+
+/** Whole families that no deployment of ours serves, whatever the method. */
+const UNSUPPORTED_TREES: readonly string[] = [
+  "/volumes",
+  "/volumecontent",
+  "/secrets",
+  "/nodes",
+  "/admin",
+  "/access-tokens",
+  "/api-keys",
+];
+
+const SUPERSEDED: readonly (readonly [string, string])[] = [
+  ["POST", "/templates"],
+  ["POST", "/v2/templates"],
+  ["POST", "/templates/{templateID}"],
+  ["POST", "/templates/{templateID}/builds/{buildID}"],
+];
+
+const BUILDS: readonly (readonly [string, string])[] = [
+  ["POST", "/v3/templates"],
+  ["GET", "/templates/{templateID}/files/{hash}"],
+  ["POST", "/v2/templates/{templateID}/builds/{buildID}"],
+  ["GET", "/templates/{templateID}/builds/{buildID}/status"],
+  ["GET", "/templates/{templateID}/builds/{buildID}/logs"],
+];
+
+function param(call: Call, name: string): string {
+  return call.context.req.param(name) ?? "";
+}
+
+/** The path as the client wrote it, without its query. */
+function pathOf(context: Context): string {
+  return new URL(context.req.url).pathname;
+}
+
+function routesOf(service: Service, startedMs: number): readonly Route[] {
+  const sandbox =
+    (handler: (service: Service, call: Call, asked: string) => Answer | Promise<Answer>): Handler =>
+    (call) =>
+      handler(service, call, param(call, "sandboxID"));
+  const plain =
+    (handler: (service: Service, call: Call) => Answer | Promise<Answer>): Handler =>
+    (call) =>
+      handler(service, call);
+  const refuse =
+    (error: (method: string, path: string) => E2bError) =>
+    ([method, pattern]: readonly [string, string]): Route => ({
+      method,
+      pattern,
+      handler: ({ context }) => {
+        throw error(context.req.method, pathOf(context));
+      },
+    });
+  const templates: Handler = (call) => listTemplates(service, call, startedMs);
+  return [
+    { method: "POST", pattern: "/sandboxes", handler: plain(create) },
+    { method: "POST", pattern: "/v2/sandboxes", handler: plain(create) },
+    { method: "GET", pattern: "/sandboxes", handler: plain(listAll) },
+    { method: "GET", pattern: "/v2/sandboxes", handler: plain(listPage) },
+    // Before `/sandboxes/{sandboxID}`, which would take "metrics" for an id.
+    ...UNSUPPORTED.map(refuse(unsupported)),
+    { method: "GET", pattern: "/sandboxes/{sandboxID}", handler: sandbox(get) },
+    { method: "DELETE", pattern: "/sandboxes/{sandboxID}", handler: sandbox(remove) },
+    { method: "POST", pattern: "/sandboxes/{sandboxID}/timeout", handler: sandbox(setLease) },
+    { method: "POST", pattern: "/sandboxes/{sandboxID}/refreshes", handler: sandbox(refresh) },
+    { method: "POST", pattern: "/sandboxes/{sandboxID}/pause", handler: sandbox(pause) },
+    { method: "POST", pattern: "/sandboxes/{sandboxID}/connect", handler: sandbox(connect) },
+    { method: "POST", pattern: "/v2/sandboxes/{sandboxID}/connect", handler: sandbox(connect) },
+    { method: "POST", pattern: "/sandboxes/{sandboxID}/resume", handler: sandbox(resume) },
+    { method: "PUT", pattern: "/sandboxes/{sandboxID}/network", handler: sandbox(setNetwork) },
+    { method: "GET", pattern: "/sandboxes/{sandboxID}/logs", handler: sandbox(logs) },
+    { method: "GET", pattern: "/v2/sandboxes/{sandboxID}/logs", handler: sandbox(logsV2) },
+    { method: "GET", pattern: "/templates", handler: templates },
+    { method: "GET", pattern: "/v2/templates", handler: templates },
+    {
+      method: "GET",
+      pattern: "/templates/aliases/{alias}",
+      handler: (call) => findAlias(service, call, param(call, "alias")),
+    },
+    ...SUPERSEDED.map(refuse(superseded)),
+    ...BUILDS.map(refuse(buildsOff)),
+  ];
+}
+
+/** Hono's spelling of a documented pattern. */
+function honoPath(pattern: string): string {
+  return pattern.replaceAll(/\{(\w+)\}/g, ":$1");
+}
+
+function write({ outgoing, closing }: Direct, answer: Answer): Response {
+  const headers = answerHeaders(answer);
+  const { undelivered } = answer;
+  if (undelivered !== undefined) {
+    outgoing.once("close", () => {
+      if (!outgoing.writableFinished) {
+        undelivered();
+      }
+    });
+  }
+  outgoing.writeHead(answer.status, closing() ? { ...headers, connection: "close" } : headers);
+  outgoing.end(answer.body);
+  return RESPONSE_ALREADY_SENT;
+}
+
+/**
+ * Builds the application: one handler per route, which checks the key, answers and writes the access line. There is no
+ * middleware, so that the application costs the same alone and inside another one.
+ */
+export function createApp(service: Service): Hono {
+  const { logger, checkKey, now } = service.settings;
+  const app = new Hono();
+
+  const finish = (context: Context, pattern: string, startedMs: number, answer: Answer, more: object): Response => {
+    const status = answer.status;
+    const durationMs = performance.now() - startedMs;
+    logger.info({ ...more, method: context.req.method, route: pattern, status, durationMs }, "request");
+    const direct = directOf(context);
+    return direct === undefined ? toResponse(answer) : write(direct, answer);
+  };
+
+  /** Turns what a handler threw into an answer, and tells the log what the client is not told. */
+  const failed = (error: unknown, pattern: string, call: Call): Answer => {
+    const { requestId, sandboxId } = call;
+    const gone = call.signal.aborted;
+    const { answer, loudness } = failureFor(error);
+    const level = gone ? "debug" : loudness;
+    if (level !== undefined) {
+      logger[level]({ requestId, route: pattern, sandboxId, err: error }, "request failed");
+    }
+    return gone ? failure(CLIENT_GONE, "the client closed the request") : answer;
+  };
+
+  const guarded =
+    (pattern: string, handler: Handler) =>
+    async (context: Context): Promise<Response> => {
+      const startedMs = performance.now();
+      const requestId = randomUUID();
+      const namespace = checkKey(context.req.header("x-api-key"));
+      if (namespace === undefined) {
+        return finish(context, pattern, startedMs, failure(401, "invalid API key"), { requestId });
+      }
+      const { signal } = context.req.raw;
+      const call: Call = { context, direct: directOf(context), requestId, namespace, signal, sandboxId: undefined };
+      let answer: Answer;
+      try {
+        answer = await handler(call);
+      } catch (error) {
+        answer = failed(error, pattern, call);
+      }
+      return finish(context, pattern, startedMs, answer, { requestId, sandboxId: call.sandboxId });
+    };
+
+  const open =
+    (pattern: string, answer: Answer) =>
+    (context: Context): Response =>
+      finish(context, pattern, performance.now(), answer, { requestId: randomUUID() });
+
+  app.get("/health", open("/health", empty(204)));
+  const routes = routesOf(service, now());
+  for (const { method, pattern, handler } of routes) {
+    app.on(method, honoPath(pattern), guarded(pattern, handler));
+  }
+  for (const tree of UNSUPPORTED_TREES) {
+    const refuse = guarded(`${tree}/*`, ({ context }) => {
+      throw unsupported(context.req.method, pathOf(context));
+    });
+    app.all(tree, refuse);
+    app.all(`${tree}/*`, refuse);
+  }
+  for (const pattern of new Set(["/health", ...routes.map((route) => route.pattern)])) {
+    app.all(honoPath(pattern), open(pattern, failure(405, "method not allowed")));
+  }
+  // A route of its own, and not only Hono's handler for unknown paths, which an application around this one replaces.
+  app.all("*", open("*", failure(404, "not found")));
+  app.onError((error, context) => {
+    logger.error({ route: "*", err: error }, "request failed");
+    return finish(context, "*", performance.now(), failure(500, "internal error"), { requestId: randomUUID() });
+  });
+  return app;
+}

@@ -1,0 +1,133 @@
+import { E2bError } from "./errors.ts";
+
+/** A place in a listing: after the sandbox with this start and id. */
+export interface Position {
+  readonly startedMs: number;
+  readonly id: string;
+}
+
+/** What a listing asks for. */
+export interface ListQuery {
+  readonly states: { readonly running: boolean; readonly paused: boolean };
+  /** Pairs that must all be there. */
+  readonly metadata: readonly (readonly [string, string])[];
+  /** An alias, a pool image or a built template's name. */
+  readonly template: string | undefined;
+  /** Whole seconds since the epoch; inclusive. */
+  readonly startedAfter: number | undefined;
+  readonly newestFirst: boolean;
+  /** `undefined` lists everything. */
+  readonly limit: number | undefined;
+  readonly after: Position | undefined;
+}
+
+const MAX_LIMIT = 100;
+const TIME = /^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:[Zz]|[+-]\d{2}:\d{2})$/;
+const CURSOR = /^([ad]) (-?\d{1,16}) (\S+)$/;
+
+function bad(name: string, want: string): E2bError {
+  return new E2bError("bad_request", `${name}: ${want}`);
+}
+
+function parseStates(values: readonly string[]): ListQuery["states"] {
+  if (values.length === 0) {
+    return { running: true, paused: true };
+  }
+  const named = values.flatMap((value) => value.split(","));
+  if (!named.every((state) => state === "running" || state === "paused")) {
+    throw bad("state", "want running, paused or both");
+  }
+  return { running: named.includes("running"), paused: named.includes("paused") };
+}
+
+/**
+ * Clients percent-encode keys and values, join them as a form and encode that again, so after the query's own decoding
+ * two layers are left. Throws `bad_request` for anything that no client makes.
+ */
+export function parseMetadataFilter(value: string): readonly (readonly [string, string])[] {
+  if (value === "") {
+    return [];
+  }
+  const pairs = new Map<string, string>();
+  for (const pair of value.split("&")) {
+    const cut = pair.indexOf("=");
+    if (cut === -1) {
+      throw bad("metadata", "want key=value pairs");
+    }
+    let key: string;
+    let text: string;
+    try {
+      key = decodeURIComponent(decodeURIComponent(pair.slice(0, cut).replaceAll("+", " ")));
+      text = decodeURIComponent(decodeURIComponent(pair.slice(cut + 1).replaceAll("+", " ")));
+    } catch {
+      throw bad("metadata", "a key or a value is not percent-encoded");
+    }
+    if (key === "" || pairs.has(key)) {
+      throw bad("metadata", "keys must be unique and not empty");
+    }
+    pairs.set(key, text);
+  }
+  return [...pairs];
+}
+
+/** Whole seconds of an RFC 3339 time. `Date` alone would accept much more than that. */
+export function parseTime(value: string): number | undefined {
+  const ms = TIME.test(value) ? Date.parse(value) : Number.NaN;
+  if (Number.isNaN(ms)) {
+    return undefined;
+  }
+  // `Date` rolls 30 February over into March instead of refusing it.
+  const day = new Date(`${value.slice(0, 10)}T00:00:00Z`);
+  return !Number.isNaN(day.getTime()) && day.toISOString().startsWith(value.slice(0, 10))
+    ? Math.floor(ms / 1000)
+    : undefined;
+}
+
+/** Writes an opaque page token. It names a position, so that changes between two pages neither repeat nor skip. */
+export function encodeCursor(position: Position, newestFirst: boolean): string {
+  return Buffer.from(`${newestFirst ? "d" : "a"} ${position.startedMs} ${position.id}`).toString("base64url");
+}
+
+/** Reads a page token of this order; `undefined` for any other text. */
+export function decodeCursor(token: string, newestFirst: boolean): Position | undefined {
+  const bytes = Buffer.from(token, "base64url");
+  const [, order, startedMs, id] = CURSOR.exec(bytes.toString("utf8")) ?? [];
+  if (order !== (newestFirst ? "d" : "a") || startedMs === undefined || id === undefined) {
+    return undefined;
+  }
+  const position = { startedMs: Number(startedMs), id };
+  return encodeCursor(position, newestFirst) === token ? position : undefined;
+}
+
+/** Reads a listing's query. The unpaged listing ignores `limit`, `order` and `nextToken`. Throws `bad_request`. */
+export function parseListQuery(query: URLSearchParams, paged: boolean): ListQuery {
+  const after = query.get("startedAfter");
+  const startedAfter = after === null ? undefined : parseTime(after);
+  if (after !== null && startedAfter === undefined) {
+    throw bad("startedAfter", "want an RFC 3339 time");
+  }
+  const filters = {
+    states: parseStates(query.getAll("state")),
+    metadata: parseMetadataFilter(query.get("metadata") ?? ""),
+    template: query.get("template") || undefined,
+    startedAfter,
+  };
+  if (!paged) {
+    return { ...filters, newestFirst: true, limit: undefined, after: undefined };
+  }
+  const limit = query.get("limit") ?? String(MAX_LIMIT);
+  if (!/^\d{1,3}$/.test(limit) || Number(limit) < 1 || Number(limit) > MAX_LIMIT) {
+    throw bad("limit", `want a number from 1 to ${MAX_LIMIT}`);
+  }
+  const order = query.get("order") ?? "desc";
+  if (order !== "asc" && order !== "desc") {
+    throw bad("order", "want asc or desc");
+  }
+  const newestFirst = order === "desc";
+  const token = query.get("nextToken") ?? "";
+  const position = token === "" ? undefined : decodeCursor(token, newestFirst);
+  if (token !== "" && position === undefined) {
+    throw bad("nextToken", "not a token of this listing and order");
+  }
+  return { ...filters, newestFirst, limit: Number(limit), after: position };
+}

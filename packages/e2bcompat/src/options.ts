@@ -1,0 +1,112 @@
+import type { InventorySource, Logger } from "@org/scale";
+import { checkNamespace, createKeyCheck } from "./api-keys.ts";
+import type { ApiKey, KeyCheck } from "./api-keys.ts";
+import { checkEnvdVersion } from "./envd-version.ts";
+import { E2bError } from "./errors.ts";
+import { createAliasTable } from "./template-aliases.ts";
+import type { AliasTable, TemplateAlias } from "./template-aliases.ts";
+
+/** What a server is made of besides the store. */
+export interface ServerOptions {
+  /** Which templates the fleet advertises. */
+  readonly inventory: InventorySource;
+  /** `domain` of replies: clients reach a guest port at `<port>-<sandboxID>.<domain>`. May carry a port. */
+  readonly domain: string;
+  /** Accepted API keys. At least one, unless `allowAnonymous` is set. */
+  readonly keys?: readonly ApiKey[] | undefined;
+  /** Serve everybody in `namespace` when there are no keys. With keys it has no effect. @default false */
+  readonly allowAnonymous?: boolean | undefined;
+  /** Namespace of anonymous requests. @default "default" */
+  readonly namespace?: string | undefined;
+  /** The daemon version that clients are told: it switches their features on. @default "0.8.0" */
+  readonly envdVersion?: string | undefined;
+  /** Lease of a sandbox whose creator names none, and of a refresh. @default 300 */
+  readonly defaultTimeoutSeconds?: number | undefined;
+  readonly aliases?: readonly TemplateAlias[] | undefined;
+  /**
+   * Derives access tokens from claim tokens and prepares each guest, which environment variables need. Without it the
+   * claim token is the access token. A secret.
+   */
+  readonly envdSecret?: string | undefined;
+  /** @default silent */
+  readonly logger?: Logger | undefined;
+  /** How long `serve` lets requests in flight finish, in milliseconds. @default 10000 */
+  readonly drainTimeoutMs?: number | undefined;
+  /** The wall clock, in milliseconds. @default Date.now */
+  readonly now?: (() => number) | undefined;
+}
+
+/** {@link ServerOptions}, checked and completed once. */
+export interface Settings {
+  readonly inventory: InventorySource;
+  readonly domain: string;
+  readonly namespace: string;
+  /** Whether keys are asked for. */
+  readonly authenticated: boolean;
+  readonly checkKey: KeyCheck;
+  readonly envdVersion: string;
+  readonly defaultTimeoutSeconds: number;
+  readonly aliases: AliasTable;
+  readonly envdSecret: string | undefined;
+  readonly logger: Logger;
+  readonly drainTimeoutMs: number;
+  readonly now: () => number;
+}
+
+/** Name of the flag behind {@link ServerOptions.envdSecret}, for messages. */
+export const ENVD_SECRET_FLAG = "--e2b-envd-secret-file";
+
+export const DEFAULT_NAMESPACE = "default";
+export const DEFAULT_ENVD_VERSION = "0.8.0";
+export const DEFAULT_TIMEOUT_SECONDS = 300;
+
+const ignore = (): void => undefined;
+const SILENT: Logger = { debug: ignore, info: ignore, warn: ignore, error: ignore };
+
+/** Throws `invalid_options` unless `domain` can stand behind `<port>-<sandboxID>.`. */
+export function checkDomain(domain: string): void {
+  if (domain.trim() === "") {
+    throw new E2bError("invalid_options", "a domain is required: set --e2b-domain");
+  }
+  if (!/^[A-Za-z0-9._-]+(?::\d{1,5})?$/.test(domain)) {
+    throw new E2bError("invalid_options", `domain ${JSON.stringify(domain)} is not a host name`);
+  }
+}
+
+/** Checks and completes options. Throws {@link E2bError} with code `invalid_options`. */
+export function resolveOptions(options: ServerOptions): Settings {
+  const {
+    keys = [],
+    allowAnonymous = false,
+    namespace = DEFAULT_NAMESPACE,
+    envdVersion = DEFAULT_ENVD_VERSION,
+    defaultTimeoutSeconds = DEFAULT_TIMEOUT_SECONDS,
+    drainTimeoutMs = 10_000,
+  } = options;
+  checkDomain(options.domain);
+  checkNamespace(namespace, "namespace");
+  checkEnvdVersion(envdVersion);
+  if (keys.length === 0 && !allowAnonymous) {
+    throw new E2bError("invalid_options", "no API key is configured: set --e2b-api-key-file or --e2b-allow-anonymous");
+  }
+  if (!Number.isInteger(defaultTimeoutSeconds) || defaultTimeoutSeconds < 1 || defaultTimeoutSeconds > 2_147_483_647) {
+    throw new E2bError("invalid_options", "the default timeout is a positive number of whole seconds");
+  }
+  if (options.envdSecret?.trim() === "") {
+    throw new E2bError("invalid_options", "the envd secret is blank");
+  }
+  return {
+    inventory: options.inventory,
+    domain: options.domain,
+    namespace,
+    authenticated: keys.length > 0,
+    checkKey: createKeyCheck(keys, allowAnonymous ? namespace : undefined),
+    envdVersion,
+    defaultTimeoutSeconds,
+    aliases: createAliasTable(options.aliases ?? []),
+    envdSecret: options.envdSecret,
+    logger: options.logger ?? SILENT,
+    drainTimeoutMs,
+    now: options.now ?? Date.now,
+  };
+}

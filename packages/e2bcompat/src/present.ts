@@ -1,0 +1,151 @@
+import { publicSandboxId } from "@org/sandbox-address";
+import type { Sandbox } from "@org/scale";
+import type { Settings } from "./options.ts";
+import { BUILT_PREFIX } from "./template-catalog.ts";
+import type { BuiltTemplate, PoolImage } from "./template-catalog.ts";
+import type { SandboxDetail, SandboxReply, TemplateReply } from "./wire/replies.ts";
+
+/** What a size tier gives a guest, for nodes that do not say it of each sandbox. */
+const TIERS: ReadonlyMap<string, { readonly cpuCount: number; readonly memoryMB: number }> = new Map([
+  ["small", { cpuCount: 1, memoryMB: 512 }],
+  ["medium", { cpuCount: 2, memoryMB: 1024 }],
+  ["large", { cpuCount: 4, memoryMB: 4096 }],
+  ["xlarge", { cpuCount: 4, memoryMB: 8192 }],
+  ["2xlarge", { cpuCount: 8, memoryMB: 16_384 }],
+]);
+
+const MEBIBYTE = 1_048_576;
+
+/** RFC 3339 in UTC at second precision: some clients parse nothing else. */
+export function rfc3339(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
+}
+
+function positive(value: number | undefined): number | undefined {
+  return value !== undefined && Number.isSafeInteger(value) && value > 0 ? value : undefined;
+}
+
+function resources(
+  size: string | undefined,
+  cpuCount: number | undefined,
+  memoryBytes: number | undefined,
+): { readonly cpuCount: number; readonly memoryMB: number } {
+  const tier = TIERS.get(size ?? "small");
+  const bytes = positive(memoryBytes);
+  return {
+    cpuCount: positive(cpuCount) ?? tier?.cpuCount ?? 0,
+    memoryMB: bytes === undefined ? (tier?.memoryMB ?? 0) : Math.floor(bytes / MEBIBYTE),
+  };
+}
+
+/** The template name that clients see: the pool image, or the bare name of a built template of this namespace. */
+export function publicTemplate(template: string | undefined, namespace: string): string {
+  const prefix = `${BUILT_PREFIX}${namespace}/`;
+  return template === undefined ? "" : template.startsWith(prefix) ? template.slice(prefix.length) : template;
+}
+
+/** Where a sandbox is and how to reach its guest. */
+export interface Reachable {
+  readonly id: string;
+  readonly node: string;
+  readonly namespace: string;
+  /** As nodes name it. */
+  readonly template: string | undefined;
+  /** A secret; absent on open nodes. */
+  readonly accessToken: string | undefined;
+}
+
+/** A date that a node really reported. */
+function timeOf(date: Date | undefined): number | undefined {
+  const ms = date?.getTime();
+  return ms === undefined || Number.isNaN(ms) ? undefined : ms;
+}
+
+/** The reply of create, connect and resume. */
+export function sandboxReply(settings: Settings, sandbox: Reachable): SandboxReply {
+  return {
+    templateID: publicTemplate(sandbox.template, sandbox.namespace),
+    sandboxID: publicSandboxId(sandbox.id),
+    clientID: sandbox.node,
+    envdVersion: settings.envdVersion,
+    envdAccessToken: sandbox.accessToken,
+    domain: settings.domain,
+    alias: settings.aliases.of(sandbox.template ?? "")[0],
+  };
+}
+
+/** The reply of get and an item of a list. `nowMs` stands in for a start that no node reported. */
+export function sandboxDetail(
+  settings: Settings,
+  sandbox: Sandbox,
+  live: { readonly paused: boolean; readonly deadline?: Date | undefined },
+  nowMs: number,
+): SandboxDetail {
+  const deadline = timeOf(live.deadline);
+  // Never a start behind the end, also when our clock is ahead of the node's.
+  const started = timeOf(sandbox.claimedAt) ?? Math.min(nowMs, deadline ?? nowMs);
+  const ends = Math.max(started, deadline ?? started + settings.defaultTimeoutSeconds * 1000);
+  const { cpuCount, memoryMB } = resources(sandbox.size, sandbox.cpuCount, sandbox.memoryBytes);
+  return {
+    templateID: publicTemplate(sandbox.template, sandbox.namespace),
+    alias: settings.aliases.of(sandbox.template ?? "")[0],
+    sandboxID: publicSandboxId(sandbox.id),
+    clientID: sandbox.node,
+    startedAt: rfc3339(started),
+    endAt: rfc3339(ends),
+    state: live.paused ? "paused" : "running",
+    envdVersion: settings.envdVersion,
+    cpuCount,
+    memoryMB,
+    diskSizeMB: 0,
+    metadata: sandbox.metadata,
+    domain: settings.domain,
+  };
+}
+
+const FIXED = {
+  diskSizeMB: 0,
+  public: true,
+  createdBy: null,
+  lastSpawnedAt: null,
+  spawnCount: 0,
+  buildStatus: "ready",
+} as const;
+
+/** The template-list item of a pool image. */
+export function poolTemplate(settings: Settings, { image, size }: PoolImage, since: string): TemplateReply {
+  return {
+    ...FIXED,
+    ...resources(size, undefined, undefined),
+    templateID: image,
+    buildID: image,
+    aliases: settings.aliases.of(image),
+    names: [image],
+    createdAt: since,
+    updatedAt: since,
+    buildCount: 0,
+    envdVersion: settings.envdVersion,
+  };
+}
+
+/** The template-list item of a built template. */
+export function builtTemplate(
+  settings: Settings,
+  { name, current, digests, tags }: BuiltTemplate,
+  buildID: string,
+  since: string,
+): TemplateReply {
+  const createdAt = current.createdAt === undefined ? since : rfc3339(current.createdAt.getTime());
+  return {
+    ...FIXED,
+    ...resources(current.size, current.cpuCount, current.memoryBytes),
+    templateID: name,
+    buildID,
+    aliases: [name],
+    names: [name, ...tags.map((tag) => `${name}:${tag}`)],
+    createdAt,
+    updatedAt: createdAt,
+    buildCount: digests.length,
+    envdVersion: settings.envdVersion,
+  };
+}

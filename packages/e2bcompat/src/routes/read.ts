@@ -1,0 +1,68 @@
+import { json } from "../answer.ts";
+import type { Answer } from "../answer.ts";
+import type { Call } from "../call.ts";
+import { selectPage } from "../list-page.ts";
+import { parseListQuery } from "../list-query.ts";
+import { sandboxDetail } from "../present.ts";
+import { findSandbox } from "../service.ts";
+import type { Service } from "../service.ts";
+import { BUILT_PREFIX } from "../template-catalog.ts";
+
+/** `GET /sandboxes/{sandboxID}`: what the owning node says now. */
+export async function get(service: Service, call: Call, asked: string): Promise<Answer> {
+  const { settings, store } = service;
+  const listed = await findSandbox(service, call, asked);
+  const record = await store.read(listed.node, listed.id, { signal: call.signal });
+  const { sandbox } = record;
+  const known = {
+    ...sandbox,
+    namespace: listed.namespace,
+    node: listed.node,
+    template: sandbox.template ?? listed.template,
+    metadata: sandbox.metadata ?? listed.metadata,
+    claimedAt: sandbox.claimedAt ?? listed.claimedAt,
+  };
+  const live = { paused: record.paused || record.archived, deadline: record.deadline };
+  return json(200, sandboxDetail(settings, known, live, settings.now()));
+}
+
+/** The names that nodes may have for a template filter: a pool image, or a built template of the namespace. */
+function nodeTemplates(service: Service, namespace: string, asked: string | undefined): readonly string[] {
+  if (asked === undefined) {
+    return [];
+  }
+  const shown = service.settings.aliases.byAlias.get(asked)?.image ?? asked;
+  return [shown, `${BUILT_PREFIX}${namespace}/${shown}`];
+}
+
+function list(service: Service, call: Call, paged: boolean): Answer {
+  const { settings, store } = service;
+  const query = parseListQuery(new URL(call.context.req.url).searchParams, paged);
+  const sandboxes = store.list({ namespace: call.namespace });
+  const page = selectPage(sandboxes, query, nodeTemplates(service, call.namespace, query.template));
+  const now = settings.now();
+  const items = page.items.map((sandbox) => sandboxDetail(settings, sandbox, sandbox, now));
+  return json(200, items, page.nextToken === undefined ? undefined : { "x-next-token": page.nextToken });
+}
+
+/** `GET /sandboxes`: everything at once. */
+export function listAll(service: Service, call: Call): Answer {
+  return list(service, call, false);
+}
+
+/** `GET /v2/sandboxes`: page by page. */
+export function listPage(service: Service, call: Call): Answer {
+  return list(service, call, true);
+}
+
+/** `GET /sandboxes/{sandboxID}/logs`. Nodes keep no logs; clients accept the empty page. */
+export async function logs(service: Service, call: Call, asked: string): Promise<Answer> {
+  await findSandbox(service, call, asked);
+  return json(200, { logs: [], logEntries: [] });
+}
+
+/** `GET /v2/sandboxes/{sandboxID}/logs` */
+export async function logsV2(service: Service, call: Call, asked: string): Promise<Answer> {
+  await findSandbox(service, call, asked);
+  return json(200, { logs: [] });
+}

@@ -1,0 +1,206 @@
+import { createServer } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { getRequestListener } from "@hono/node-server";
+import type { Logger } from "@org/scale";
+import { formatAddress, parseBindAddress } from "@org/sandbox-address";
+import { failure, toResponse } from "./answer.ts";
+import type { Answer } from "./answer.ts";
+import { DIRECT } from "./call.ts";
+import type { Direct } from "./call.ts";
+import { E2bError } from "./errors.ts";
+
+/** Serves a request that came through our own listener. */
+export type ServeFetch = (request: Request, env: object) => Response | Promise<Response>;
+
+/** Options of a listener's life. */
+export interface ServeOptions {
+  /** Ends the service: no new connections, requests in flight finish. */
+  readonly signal: AbortSignal;
+  /** Called once, with the bound address. */
+  readonly onListening?: ((address: AddressInfo) => void) | undefined;
+}
+
+interface Listening {
+  readonly fetch: ServeFetch;
+  readonly logger: Logger;
+  readonly drainTimeoutMs: number;
+  /** For the start line. */
+  readonly describe: object;
+  /** Work that outlives its requests and that a shutdown waits for, within the drain's time. */
+  readonly settled: () => Promise<void>;
+}
+
+/** Longer than clients keep idle connections (300 s), so that they never write into a connection that we close. */
+const KEEP_ALIVE_MS = 310_000;
+const HEADERS_TIMEOUT_MS = 10_000;
+const DRAIN_CHECK_MS = 50;
+
+const STATUS_TEXT: Readonly<Record<number, string>> = {
+  400: "Bad Request",
+  405: "Method Not Allowed",
+  408: "Request Timeout",
+  417: "Expectation Failed",
+  431: "Request Header Fields Too Large",
+};
+
+/** Answers on a connection whose request the HTTP parser did not hand out, then closes it. */
+function refuseRaw(socket: Duplex, status: number, message: string): void {
+  const body = failure(status, message).body ?? "";
+  socket.end(
+    `HTTP/1.1 ${status} ${STATUS_TEXT[status] ?? "Error"}\r\nContent-Type: application/json\r\n` +
+      `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+  );
+}
+
+function onClientError(error: Error & { code?: string }, socket: Duplex): void {
+  if (error.code === "ECONNRESET" || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  if (error.code === "HPE_HEADER_OVERFLOW") {
+    refuseRaw(socket, 431, "the request headers are too large");
+  } else if (error.code === "ERR_HTTP_REQUEST_TIMEOUT") {
+    refuseRaw(socket, 408, "the request headers took too long");
+  } else {
+    refuseRaw(socket, 400, "malformed HTTP request");
+  }
+}
+
+function refuse(outgoing: ServerResponse, answer: Answer): void {
+  outgoing.writeHead(answer.status, { "content-type": "application/json", connection: "close" });
+  outgoing.end(answer.body);
+}
+
+/** Makes the HTTP server, not yet listening. Every error it can answer has a JSON body. */
+function makeServer(fetch: ServeFetch, closing: () => boolean): Server {
+  const listener = getRequestListener(
+    (request, env) => {
+      const { incoming, outgoing } = env as { readonly incoming: IncomingMessage; readonly outgoing: ServerResponse };
+      const direct: Direct = { incoming, outgoing, closing };
+      return fetch(request, { incoming, outgoing, [DIRECT]: direct });
+    },
+    {
+      overrideGlobalObjects: false,
+      hostname: "localhost",
+      errorHandler: () => toResponse(failure(400, "malformed request target or host")),
+    },
+  );
+  const server = createServer(
+    {
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      // A cold claim may take its time, and so may a slow client with its body.
+      requestTimeout: 0,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      connectionsCheckingInterval: 2000,
+      // The default answer to a request without Host has no body.
+      requireHostHeader: false,
+    },
+    (incoming, outgoing) => {
+      if (incoming.headers.host === undefined && incoming.httpVersion === "1.1") {
+        refuse(outgoing, failure(400, "the Host header is missing"));
+        return;
+      }
+      listener(incoming, outgoing).catch(() => outgoing.destroy());
+    },
+  );
+  server.on("clientError", onClientError);
+  server.on("checkExpectation", (_incoming: IncomingMessage, outgoing: ServerResponse) =>
+    refuse(outgoing, failure(417, "only the expectation 100-continue is supported")),
+  );
+  server.on("connect", (_incoming: IncomingMessage, socket: Duplex) => {
+    socket.on("error", () => undefined);
+    refuseRaw(socket, 405, "method not allowed");
+  });
+  return server;
+}
+
+async function listen(server: Server, address: string): Promise<AddressInfo> {
+  const parsed = parseBindAddress(address);
+  if (parsed === undefined) {
+    throw new E2bError("listen_failed", `listen on e2b address ${JSON.stringify(address)}: not host:port`);
+  }
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  server.once("error", reject);
+  server.listen(parsed, resolve);
+  try {
+    await promise;
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : "failed";
+    throw new E2bError("listen_failed", `listen on e2b address ${JSON.stringify(address)}: ${reason}`, {
+      cause: error,
+    });
+  } finally {
+    server.off("error", reject);
+  }
+  const bound = server.address();
+  if (bound === null || typeof bound === "string") {
+    throw new E2bError("listen_failed", `listen on e2b address ${JSON.stringify(address)}: no TCP address`);
+  }
+  return bound;
+}
+
+function untilAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) {
+      resolve();
+    } else {
+      signal.addEventListener("abort", () => resolve(), { once: true });
+    }
+  });
+}
+
+/** Lets requests in flight finish within the time, then cuts what is left. Resolves with how many were cut. */
+async function drain(server: Server, sockets: ReadonlySet<Socket>, timeoutMs: number): Promise<number> {
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  for (const socket of sockets) {
+    // Connections that never sent anything are not idle in the server's eyes.
+    if (socket.bytesRead === 0) {
+      socket.destroy();
+    }
+  }
+  let cut = 0;
+  const idle = setInterval(() => server.closeIdleConnections(), DRAIN_CHECK_MS);
+  const end = setTimeout(() => {
+    cut = sockets.size;
+    server.closeAllConnections();
+  }, timeoutMs);
+  await closed;
+  clearInterval(idle);
+  clearTimeout(end);
+  return cut;
+}
+
+/**
+ * Listens, serves until the signal aborts, drains, and resolves. Rejects with `listen_failed` when the address cannot
+ * be had. Resolves at once when the signal is aborted already.
+ */
+export async function serveHttp(listening: Listening, address: string, options: ServeOptions): Promise<void> {
+  const { logger, drainTimeoutMs } = listening;
+  const { signal, onListening } = options;
+  if (signal.aborted) {
+    return;
+  }
+  const server = makeServer(listening.fetch, () => signal.aborted);
+  const sockets = new Set<Socket>();
+  server.on("connection", (socket) => {
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
+  });
+  const bound = await listen(server, address);
+  server.on("error", (error) => logger.error({ err: error }, "e2b-compatible API server exited"));
+  const shown = formatAddress(bound.address, bound.port);
+  logger.info({ ...listening.describe, address: shown }, "serving e2b-compatible API");
+  onListening?.(bound);
+  await untilAborted(signal);
+  const begin = performance.now();
+  const cut = await drain(server, sockets, drainTimeoutMs);
+  if (cut > 0) {
+    logger.error({ connections: cut }, "e2b-compatible API server shutdown");
+  }
+  const { promise: late, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, Math.max(0, drainTimeoutMs - (performance.now() - begin)));
+  await Promise.race([listening.settled(), late]);
+  clearTimeout(timer);
+}

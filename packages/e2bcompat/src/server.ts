@@ -1,0 +1,59 @@
+import type { Hono } from "hono";
+import type { SandboxStore } from "@org/scale";
+import { createAbandoned } from "./abandoned.ts";
+import { createApp } from "./app.ts";
+import { resolveOptions } from "./options.ts";
+import type { ServerOptions } from "./options.ts";
+import { serveHttp } from "./serve.ts";
+import type { ServeOptions } from "./serve.ts";
+import { createTemplateCatalog } from "./template-catalog.ts";
+
+/** The API, ready to be mounted or served. */
+export interface E2bServer {
+  /**
+   * The routes, for `route()` in another Hono application. Its last route answers every other path of the mount with a
+   * JSON 404, so register routes of your own that share the mount before it.
+   */
+  readonly app: Hono;
+  /** Answers one request: for `mount()`, for `getRequestListener`, and for every other runtime with `fetch`. */
+  readonly fetch: (request: Request, env?: object) => Response | Promise<Response>;
+  /**
+   * Serves on `host:port` until the signal aborts, then lets requests in flight finish and resolves. Rejects with
+   * `listen_failed`. May be called for several addresses.
+   */
+  readonly serve: (address: string, options: ServeOptions) => Promise<void>;
+  /** Resolves when sandboxes that nobody collected were released. `serve` waits for it by itself. */
+  readonly settled: () => Promise<void>;
+}
+
+/**
+ * Builds the API over a store. Does no I/O. Throws `invalid_options` for options that cannot work: a blank domain, no
+ * keys without `allowAnonymous`, a version that clients refuse, an alias listed twice.
+ */
+export function createServer(store: SandboxStore, options: ServerOptions): E2bServer {
+  const settings = resolveOptions(options);
+  const { logger, drainTimeoutMs, namespace, authenticated } = settings;
+  const abandoned = createAbandoned(store, logger);
+  const app = createApp({
+    settings,
+    store,
+    templates: createTemplateCatalog(settings.inventory),
+    abandon: (node, id) => abandoned.release(node, id),
+  });
+  const fetch = (request: Request, env?: object): Response | Promise<Response> => app.fetch(request, env);
+  const settled = async (): Promise<void> => {
+    await store.settled();
+    await abandoned.settled();
+  };
+  return {
+    app,
+    fetch,
+    settled,
+    serve: (address, serveOptions) =>
+      serveHttp(
+        { fetch, logger, drainTimeoutMs, describe: { namespace, authenticated }, settled },
+        address,
+        serveOptions,
+      ),
+  };
+}

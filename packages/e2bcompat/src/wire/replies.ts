@@ -1,0 +1,47 @@
+/** Reply of create, connect and resume: `Sandbox` in the API's terms. */
+export interface SandboxReply {
+  readonly templateID: string;
+  readonly sandboxID: string;
+  readonly clientID: string;
+  readonly envdVersion: string;
+  readonly envdAccessToken?: string | undefined;
+  readonly domain: string;
+  readonly alias?: string | undefined;
+}
+
+/** Reply of get, and one item of a list. Every field without `?` is required by some client. */
+export interface SandboxDetail {
+  readonly templateID: string;
+  readonly alias?: string | undefined;
+  readonly sandboxID: string;
+  readonly clientID: string;
+  readonly startedAt: string;
+  readonly endAt: string;
+  readonly state: "running" | "paused";
+  readonly envdVersion: string;
+  readonly cpuCount: number;
+  readonly memoryMB: number;
+  readonly diskSizeMB: number;
+  readonly metadata?: Readonly<Record<string, string>> | undefined;
+  readonly domain: string;
+}
+
+/** One item of the template list. */
+export interface TemplateReply {
+  readonly templateID: string;
+  readonly buildID: string;
+  readonly cpuCount: number;
+  readonly memoryMB: number;
+  readonly diskSizeMB: number;
+  readonly public: boolean;
+  readonly aliases: readonly string[];
+  readonly names: readonly string[];
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  readonly createdBy: null;
+  readonly lastSpawnedAt: null;
+  readonly spawnCount: number;
+  readonly buildCount: number;
+  readonly envdVersion: string;
+  readonly buildStatus: "ready";
+}
