@@ -25,8 +25,9 @@ export interface DialPortOptions {
  *
  * Resolves once the node says 101, that is after the guest accepted. Nothing bounds that wait, since a paused sandbox
  * is restored first: `signal` ends it, in any phase, and destroys the socket; after the promise is settled it has no
- * effect. Bytes that came behind the 101 are read first. The stream closes either direction by itself; an error on it
- * that nobody listens for is dropped, `close` always follows.
+ * effect. Bytes that came behind the 101 are read first; a guest that ends without a byte may have done so before the
+ * caller listens, as `readableEnded` tells. The stream closes each direction by itself; an error on it that nobody
+ * listens for is dropped, `close` always follows.
  * @throws SandboxdError `status` with the node's refusal, `bad_request` for an id, token or port that is never sent.
  */
 export async function dialPort(

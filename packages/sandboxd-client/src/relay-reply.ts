@@ -14,7 +14,7 @@ export type RelayReply =
 
 /**
  * Reads the reply of a relay request and calls back once. After `open` the socket is as if nothing had been read behind
- * the head: not flowing, its end not yet reported, early bytes still in it.
+ * the head: not flowing, early bytes still in it.
  */
 export function readRelayReply(socket: Socket, done: (reply: RelayReply) => void): void {
   let held: Buffer = Buffer.alloc(0);

@@ -49,7 +49,7 @@ export type OnExpire = "destroy" | "archive";
 export const integerSchema: z.ZodType<number> = z.int();
 
 /** A counter of a reply: anything that is not an exact, non-negative integer reads as 0. */
-export const countSchema: z.ZodType<number> = z.unknown().transform(toCount);
+export const countSchema: z.ZodType<number> = z.unknown().optional().transform(toCount);
 
 /** An optional member of a request: nodes read `null` as absent. */
 export function maybe<T>(schema: z.ZodType<T>): z.ZodType<T | undefined> {

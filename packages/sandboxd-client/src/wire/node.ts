@@ -51,9 +51,12 @@ export interface InfoReply {
   readonly at_capacity_reason?: string | undefined;
 }
 
-const text = z.unknown().transform(toText);
-const size = z.unknown().transform(toSize);
-const flag = z.unknown().transform((value) => (value === true ? true : undefined));
+const text = z.unknown().optional().transform(toText);
+const size = z.unknown().optional().transform(toSize);
+const flag = z
+  .unknown()
+  .optional()
+  .transform((value) => (value === true ? true : undefined));
 
 /** Shape of a pool of an info reply. */
 export const poolInfoSchema: z.ZodType<PoolInfo> = z.object({
@@ -61,15 +64,21 @@ export const poolInfoSchema: z.ZodType<PoolInfo> = z.object({
   warm: countSchema,
   refilling: countSchema,
   target: countSchema,
-  golden: z.unknown().transform((value) => value === true),
+  golden: z
+    .unknown()
+    .optional()
+    .transform((value) => value === true),
 });
 
 /** Shape of a template of an info reply. */
 export const templateInfoSchema: z.ZodType<TemplateInfo> = z.object({
   key: fullPoolKeySchema,
-  content_digest: z.unknown().transform((value) => toText(value) ?? ""),
+  content_digest: z
+    .unknown()
+    .optional()
+    .transform((value) => toText(value) ?? ""),
   tenant: text,
-  created_at: z.unknown().transform(toTimeText),
+  created_at: z.unknown().optional().transform(toTimeText),
   cpu_count: size,
   mem_total_bytes: size,
   labels: stringMapSchema

@@ -23,8 +23,14 @@ export interface FullPoolKey {
 /** Shape of a pool key in a reply, with the defaults filled in. */
 export const fullPoolKeySchema: z.ZodType<FullPoolKey> = z.object({
   template: z.string(),
-  net: z.unknown().transform((value) => toText(value) ?? "none"),
-  size: z.unknown().transform((value) => toText(value) ?? "small"),
+  net: z
+    .unknown()
+    .optional()
+    .transform((value) => toText(value) ?? "none"),
+  size: z
+    .unknown()
+    .optional()
+    .transform((value) => toText(value) ?? "small"),
 });
 
 /** One sandbox of the index. Node API §6.1. */
@@ -51,10 +57,13 @@ export interface SandboxRow {
   readonly token?: string | undefined;
 }
 
-const text = z.unknown().transform(toText);
-const time = z.unknown().transform(toTimeText);
-const size = z.unknown().transform(toSize);
-const flag = z.unknown().transform((value) => value === true);
+const text = z.unknown().optional().transform(toText);
+const time = z.unknown().optional().transform(toTimeText);
+const size = z.unknown().optional().transform(toSize);
+const flag = z
+  .unknown()
+  .optional()
+  .transform((value) => value === true);
 
 /** Shape of a row. Optional members of the wrong type read as absent. */
 export const sandboxRowSchema: z.ZodType<SandboxRow> = z.object({
