@@ -1,0 +1,69 @@
+import { createServer, type Server as HttpServer } from "node:http";
+import { closeSync, writeSync } from "node:fs";
+import type { AddressInfo, Server } from "node:net";
+import { join } from "node:path";
+import { createEnvd } from "@org/envd";
+import { startForwarder } from "./forwarder.ts";
+import { HTTP_DOOR, RELAY_FD, SOCKS_DOOR, STATUS_FD, type GuestConfig } from "./guest-config.ts";
+import { createHttpDoor } from "./http-door.ts";
+import { createSocksDoor } from "./socks-door.ts";
+import { createTunnels } from "./tunnel.ts";
+
+// First program of a guest: the daemon the SDKs talk to, the guest's end of the relay and, in the egress lane, the two
+// doors. It is built into one file and runs inside the guest's isolation.
+
+const config = JSON.parse(process.argv[2] ?? "") as GuestConfig;
+
+const MAPPED = ["home/user", "root", "tmp", "var", "opt", "mnt", "srv"];
+
+const envd = createEnvd({
+  sandboxId: config.sandboxId,
+  templateId: config.templateId,
+  defaultUser: "user",
+  path: config.path,
+  environment: config.environment,
+  ...(config.root === undefined ? {} : unisolated(config.root)),
+});
+
+function unisolated(root: string): Partial<Parameters<typeof createEnvd>[0]> {
+  return {
+    switchUser: "never",
+    passwdFile: join(root, "etc/passwd"),
+    groupFile: join(root, "etc/group"),
+    pathMappings: MAPPED.map((name) => ({ guest: `/${name}`, host: join(root, name) })),
+    tempDir: join(root, "tmp"),
+  };
+}
+
+// The daemon has no limits of its own on how long a request or a stream takes.
+const server: HttpServer = createServer({ requestTimeout: 0, keepAliveTimeout: 640_000 }, envd.listener);
+server.on("clientError", (_, socket) => socket.destroy());
+
+function listen(listener: Server, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    listener.once("error", reject);
+    listener.listen(port, "127.0.0.1", () => {
+      listener.off("error", reject);
+      listener.on("error", () => undefined);
+      resolve();
+    });
+  });
+}
+
+await listen(server, config.envdPort);
+if (config.relay) {
+  await startForwarder(RELAY_FD);
+}
+if (config.egressSocket !== undefined) {
+  const open = createTunnels(config.egressSocket);
+  await listen(createHttpDoor(open), HTTP_DOOR);
+  await listen(createSocksDoor(open), SOCKS_DOOR);
+}
+
+// The host holds the other end of the input: its end means that the host's process is gone.
+process.stdin.on("error", () => undefined);
+process.stdin.on("close", () => process.exit(0));
+process.stdin.resume();
+
+writeSync(STATUS_FD, `ready ${(server.address() as AddressInfo).port}\n`);
+closeSync(STATUS_FD);

@@ -1,0 +1,183 @@
+import { lookup } from "node:dns/promises";
+import { chmodSync } from "node:fs";
+import { connect, createServer, isIP, type Server, type Socket } from "node:net";
+import { networkInterfaces } from "node:os";
+import ipaddr from "ipaddr.js";
+import { readFirstLine } from "../shared/first-line.ts";
+import { joinStreams } from "../shared/join-streams.ts";
+
+/** What the gate asks of the host; replaced in tests. */
+export interface EgressHost {
+  /** Every address of a name. */
+  resolve(name: string): Promise<readonly string[]>;
+  dial(address: string, port: number): Socket;
+  /** Addresses of the host itself. */
+  ownAddresses(): readonly string[];
+}
+
+/** Options of {@link createEgressPolicy}. */
+export interface EgressPolicyOptions {
+  readonly host?: EgressHost | undefined;
+  /** Further destinations that are refused whatever their address: the node and its peers. */
+  readonly refused?: (() => readonly { readonly host: string; readonly port: number }[]) | undefined;
+}
+
+/** The way out of the guests of one node. */
+export interface EgressPolicy {
+  /** Addresses a guest may reach under this name, in the order to try. Empty means: denied. */
+  allowed(host: string, port: number): Promise<readonly string[]>;
+  dial(address: string, port: number): Socket;
+}
+
+/** Kinds of address that are somebody else's machine. All others mean this one, its link, or nobody. */
+const REACHABLE = new Set(["unicast", "private", "uniqueLocal", "carrierGradeNat"]);
+
+const systemHost: EgressHost = {
+  resolve: async (name) => (await lookup(name, { all: true })).map(({ address }) => address),
+  dial: (address, port) => connect({ host: address, port, allowHalfOpen: true, noDelay: true }),
+  ownAddresses: () =>
+    Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address)),
+};
+
+function canonical(address: string): string | undefined {
+  const plain = address.replace(/%.*$/, "");
+  return isIP(plain) === 0 ? undefined : ipaddr.process(plain).toNormalizedString();
+}
+
+/**
+ * Decides by address, after the name was resolved, and hands out the addresses it decided about, so that a name that
+ * resolves differently a moment later leads nowhere else.
+ */
+export function createEgressPolicy(options: EgressPolicyOptions = {}): EgressPolicy {
+  const { host = systemHost, refused = () => [] } = options;
+  return {
+    dial: (address, port) => host.dial(address, port),
+    allowed: async (name, port) => {
+      const addresses = isIP(name.replace(/%.*$/, "")) === 0 ? await host.resolve(name) : [name];
+      const own = new Set(host.ownAddresses().map(canonical));
+      const blocked = new Set<string | undefined>();
+      for (const target of refused()) {
+        if (target.port === port) {
+          if (target.host.toLowerCase() === name.toLowerCase()) {
+            return [];
+          }
+          blocked.add(canonical(target.host));
+        }
+      }
+      return addresses.filter((address) => {
+        const plain = canonical(address);
+        if (plain === undefined || own.has(plain) || blocked.has(plain)) {
+          return false;
+        }
+        return REACHABLE.has(ipaddr.process(plain).range());
+      });
+    },
+  };
+}
+
+/** One guest's gate. */
+export interface EgressGate {
+  /** `false` refuses every new connection; open ones are cut. */
+  allow(open: boolean): void;
+  close(): void;
+}
+
+const LINE_LIMIT = 300;
+const LINE_TIMEOUT_MS = 10_000;
+const DIAL_TIMEOUT_MS = 15_000;
+const MAX_CONNECTIONS = 512;
+
+/**
+ * Listens at `path`, which is bound into one guest. Each connection says `port host` and becomes that connection after
+ * `ok`; `denied` and `failed` end it.
+ */
+export function openEgressGate(path: string, policy: EgressPolicy): Promise<EgressGate> {
+  const sockets = new Set<Socket>();
+  let enabled = true;
+  const server: Server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => {
+    socket.on("error", () => socket.destroy());
+    sockets.add(socket);
+    socket.on("close", () => sockets.delete(socket));
+    serve(socket, policy, () => enabled).catch(() => socket.destroy());
+  });
+  server.maxConnections = MAX_CONNECTIONS;
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(path, () => {
+      server.off("error", reject);
+      server.on("error", () => undefined);
+      // The folder around it is private; inside a guest any of its users may connect.
+      chmodSync(path, 0o666);
+      resolve({
+        allow: (open) => {
+          enabled = open;
+          if (!open) {
+            for (const socket of sockets) {
+              socket.destroy();
+            }
+          }
+        },
+        close: () => {
+          server.close();
+          for (const socket of sockets) {
+            socket.destroy();
+          }
+        },
+      });
+    });
+  });
+}
+
+async function serve(socket: Socket, policy: EgressPolicy, enabled: () => boolean): Promise<void> {
+  const line = await readFirstLine(socket, LINE_LIMIT, LINE_TIMEOUT_MS);
+  const match = /^([0-9]{1,5}) ([\w.:%-]{1,255})$/.exec(line);
+  const [, portText = "", host = ""] = match ?? [];
+  const port = Number(portText);
+  if (match === null || port < 1 || port > 65_535 || !enabled()) {
+    socket.end("denied\n");
+    return;
+  }
+  let addresses: readonly string[];
+  try {
+    addresses = await policy.allowed(host, port);
+  } catch {
+    socket.end("failed\n");
+    return;
+  }
+  if (addresses.length === 0) {
+    socket.end("denied\n");
+    return;
+  }
+  for (const address of addresses) {
+    const upstream = await dial(policy, address, port);
+    if (upstream !== undefined) {
+      if (socket.destroyed || !enabled()) {
+        upstream.destroy();
+        socket.destroy();
+        return;
+      }
+      socket.write("ok\n");
+      joinStreams(socket, upstream);
+      return;
+    }
+  }
+  socket.end("failed\n");
+}
+
+function dial(policy: EgressPolicy, address: string, port: number): Promise<Socket | undefined> {
+  return new Promise((resolve) => {
+    const upstream = policy.dial(address, port);
+    const timer = setTimeout(() => upstream.destroy(new Error("connect timed out")), DIAL_TIMEOUT_MS);
+    const onError = (): void => {
+      clearTimeout(timer);
+      upstream.destroy();
+      resolve(undefined);
+    };
+    upstream.once("error", onError);
+    upstream.once("connect", () => {
+      clearTimeout(timer);
+      upstream.off("error", onError);
+      resolve(upstream);
+    });
+  });
+}

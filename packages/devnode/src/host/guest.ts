@@ -1,0 +1,426 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { mkdirSync, readlinkSync, writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { get } from "node:http";
+import { connect, type Socket } from "node:net";
+import { join } from "node:path";
+import type { Readable } from "node:stream";
+import { DevNodeError } from "../errors.ts";
+import { ENVD_PORT, HTTP_DOOR, SOCKS_DOOR, type GuestConfig } from "../guest/guest-config.ts";
+import { AGENT_ENTRY, type AgentFiles } from "./agent-files.ts";
+import type { GroupMaker, GuestGroup } from "./cgroup-group.ts";
+import { openEgressGate, type EgressGate, type EgressPolicy } from "./egress-gate.ts";
+import { GUEST_PATH, makeGuestTree, type HostView, type ReadOnlyBind } from "./guest-tree.ts";
+import type { IdRange } from "./id-range.ts";
+import { planLaunch, TOOL_PATHS, type Isolation } from "./launch.ts";
+import type { MountEntry } from "./mount-table.ts";
+import { childrenOf, processStart, processTree } from "./proc.ts";
+import { createHandedListener, dialRelay } from "./relay-socket.ts";
+import type { RunFolder } from "./run-folder.ts";
+import { createSignalFreezer } from "./signal-freeze.ts";
+import type { SocketFolder } from "./socket-folder.ts";
+
+/** One running guest. Used once: releasing a sandbox destroys it. */
+export interface Guest {
+  readonly id: string;
+  /** Host id of the outermost process. */
+  readonly pid: number;
+  /** Resolves, with a reason for people, when the guest has ended in whatever way. */
+  readonly ended: Promise<string>;
+  /**
+   * A connection to a port of the guest's loopback, once its service accepted.
+   *
+   * @throws DevNodeError `guest_unreachable`
+   */
+  connect(port: number, options?: { readonly signal?: AbortSignal | undefined }): Promise<Socket>;
+  /** Stops every process; resolves when all have stopped. */
+  freeze(): Promise<void>;
+  thaw(): Promise<void>;
+  /** Opens or shuts the way out. Without an egress lane there is none to open. */
+  setEgress(open: boolean): void;
+  /** Kills everything and resolves when it is dead; the files are removed behind it. */
+  destroy(): Promise<void>;
+  /** Resolves when the files are gone too. */
+  removed(): Promise<void>;
+}
+
+/** What all guests of a node share. */
+export interface GuestEnvironment {
+  readonly run: RunFolder;
+  readonly sockets: SocketFolder;
+  readonly isolation: Isolation;
+  readonly agent: AgentFiles;
+  readonly view: HostView;
+  readonly mounts: readonly MountEntry[];
+  readonly groups?: GroupMaker | undefined;
+  readonly egress: EgressPolicy;
+  /** The id range of the next guest, or none. */
+  nextRange(): IdRange | undefined;
+}
+
+/** What is known of a guest when it starts. */
+export interface GuestRequest {
+  readonly id: string;
+  readonly template: string;
+  readonly egressLane: boolean;
+  readonly base?: string | undefined;
+}
+
+/** A cold machine takes its time; a guest that needs longer hangs. */
+const START_TIMEOUT_MS = 30_000;
+/** Small heaps: an idle guest should cost little, and the daemon streams what it moves. */
+const NODE_FLAGS = ["--max-semi-space-size=1", "--disable-warning=ExperimentalWarning"];
+const HOST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin";
+
+function guestVariables(egressLane: boolean): Record<string, string> {
+  const variables: Record<string, string> = { LANG: "C.UTF-8", SHELL: "/bin/bash" };
+  if (egressLane) {
+    const http = `http://127.0.0.1:${HTTP_DOOR}`;
+    const socks = `socks5h://127.0.0.1:${SOCKS_DOOR}`;
+    for (const [name, value] of [
+      ["http_proxy", http],
+      ["https_proxy", http],
+      ["all_proxy", socks],
+      ["no_proxy", "localhost,127.0.0.1,::1"],
+    ] as const) {
+      variables[name] = value;
+      variables[name.toUpperCase()] = value;
+    }
+  }
+  return variables;
+}
+
+/**
+ * Starts a guest and resolves when its daemon answers.
+ *
+ * @throws DevNodeError `guest_start_failed`; nothing of the guest remains then
+ */
+export async function startGuest(environment: GuestEnvironment, request: GuestRequest): Promise<Guest> {
+  const { run, isolation } = environment;
+  const isolated = isolation !== "process";
+  const folder = run.guest(request.id);
+  const tree = join(folder, "tree");
+  mkdirSync(tree, { recursive: true, mode: 0o700 });
+  const cleanups: (() => unknown)[] = [];
+  try {
+    const range = isolated ? environment.nextRange() : undefined;
+    const gate = request.egressLane && isolated ? await openEgressGate(join(environment.sockets.short, `${request.id}.e`), environment.egress) : undefined;
+    if (gate !== undefined) {
+      cleanups.push(() => gate.close());
+    }
+    const binds: ReadOnlyBind[] = isolated
+      ? [
+          { from: environment.agent.node, to: TOOL_PATHS.node, directory: false },
+          { from: environment.agent.folder, to: TOOL_PATHS.agent, directory: true },
+        ]
+      : [];
+    if (gate !== undefined) {
+      binds.push({ from: join(environment.sockets.path, `${request.id}.e`), to: TOOL_PATHS.egress, directory: false });
+    }
+    const view = isolated ? environment.view : { binds: [], links: [] };
+    await makeGuestTree(tree, view, { range, base: request.base, extraBinds: binds });
+    const group = environment.groups?.create(request.id);
+    if (group !== undefined) {
+      cleanups.push(() => group.remove());
+    }
+    const config: GuestConfig = {
+      sandboxId: request.id,
+      templateId: request.template,
+      envdPort: isolated ? ENVD_PORT : 0,
+      path: isolated ? GUEST_PATH : HOST_PATH,
+      environment: guestVariables(gate !== undefined),
+      relay: isolated,
+      ...(gate === undefined ? {} : { egressSocket: TOOL_PATHS.egress }),
+      ...(isolated ? {} : { root: tree }),
+    };
+    const [node, agent] = isolated
+      ? [TOOL_PATHS.node, `${TOOL_PATHS.agent}/${AGENT_ENTRY}`]
+      : [environment.agent.node, join(environment.agent.folder, AGENT_ENTRY)];
+    const launch = planLaunch({
+      isolation,
+      tree,
+      view,
+      binds,
+      mounts: environment.mounts,
+      range,
+      group: group?.path,
+      agent: [node, ...NODE_FLAGS, agent, JSON.stringify(config)],
+    });
+    const relayPath = join(environment.sockets.short, `${request.id}.r`);
+    const listener = isolated ? await createHandedListener(relayPath) : undefined;
+    let child: ChildProcess;
+    try {
+      child = spawn(launch.command, launch.args, {
+        stdio: ["pipe", "ignore", "pipe", listener?.fd ?? "ignore", "pipe"],
+        // A session of its own: a key press in the host's terminal stops the host, and the host stops the guests.
+        detached: true,
+        cwd: "/",
+        env: { PATH: HOST_PATH, HOME: isolated ? "/root" : join(tree, "home/user"), LANG: "C.UTF-8" },
+      });
+    } finally {
+      listener?.release();
+    }
+    const process_ = superviseChild(child, run, request.id, group);
+    cleanups.push(() => process_.kill());
+    const port = await process_.ready(launch.needsIdMap ? range : undefined, isolation);
+    const guest = createGuest({ environment, request, folder, process: process_, group, gate, relayPath, port });
+    await checkHealth(guest);
+    return guest;
+  } catch (cause) {
+    for (const cleanup of cleanups.toReversed()) {
+      try {
+        await cleanup();
+      } catch {
+        // The run's keeper removes what is left.
+      }
+    }
+    await removeTree(folder);
+    if (cause instanceof DevNodeError) {
+      throw cause;
+    }
+    throw new DevNodeError("guest_start_failed", `guest did not start: ${(cause as Error).message}`, { cause });
+  }
+}
+
+
+/** The processes of one guest, seen from the host. */
+interface GuestProcess {
+  readonly pid: number;
+  readonly ended: Promise<string>;
+  /** Resolves with the daemon's port once the agent says that it listens. */
+  ready(range: IdRange | undefined, isolation: Isolation): Promise<number>;
+  kill(): Promise<void>;
+}
+
+const NAMESPACES = ["mnt", "pid", "net", "ipc", "uts", "user"];
+
+function superviseChild(
+  child: ChildProcess,
+  run: RunFolder,
+  id: string,
+  group: GuestGroup | undefined,
+): GuestProcess {
+  const pid = child.pid ?? 0;
+  let tail = "";
+  child.stderr?.setEncoding("utf8");
+  child.stderr?.on("data", (text: string) => {
+    tail = (tail + text).slice(-2000);
+  });
+  child.stderr?.on("error", () => undefined);
+  child.stdin?.on("error", () => undefined);
+  const ended = new Promise<string>((resolve) => {
+    child.once("error", (error) => resolve(error.message));
+    child.once("exit", (code, signal) => resolve(signal === null ? `exit status ${code}` : `signal ${signal}`));
+  });
+  if (pid > 0) {
+    run.notePids(id, [pid]);
+  }
+  return {
+    pid,
+    ended,
+    ready: async (range, isolation) => {
+      const status = child.stdio[4] as Readable;
+      status.setEncoding("utf8");
+      status.on("error", () => undefined);
+      let timer: NodeJS.Timeout | undefined;
+      const port = new Promise<number>((resolve, reject) => {
+        timer = setTimeout(() => reject(new Error("the guest did not get ready in time")), START_TIMEOUT_MS);
+        let text = "";
+        status.on("data", (chunk: string) => {
+          text += chunk;
+          for (let at = text.indexOf("\n"); at !== -1; at = text.indexOf("\n")) {
+            const line = text.slice(0, at);
+            text = text.slice(at + 1);
+            const match = /^ready ([0-9]{1,5})$/.exec(line);
+            if (line === "map" && range !== undefined) {
+              try {
+                const map = `0 ${range.base} ${range.count}\n`;
+                const target = innermost(pid);
+                writeFileSync(`/proc/${target}/uid_map`, map);
+                writeFileSync(`/proc/${target}/gid_map`, map);
+                child.stdin?.write("\n");
+              } catch (cause) {
+                reject(new Error("ids could not be mapped", { cause }));
+              }
+            } else if (match !== null) {
+              resolve(Number(match[1]));
+            }
+          }
+        });
+        void ended.then((reason) => {
+          // The last words on stderr may still be on their way.
+          setTimeout(() => reject(new Error(`${reason}: ${tail.trim().split("\n").at(-1) ?? ""}`)), 20);
+        });
+      });
+      try {
+        const value = await port;
+        const pids = processTree(pid);
+        run.notePids(id, pids);
+        if (isolation !== "process") {
+          proveApart(pids.at(-1) ?? pid);
+        }
+        return value;
+      } finally {
+        clearTimeout(timer);
+        status.destroy();
+      }
+    },
+    kill: async () => {
+      if (pid === 0) {
+        return;
+      }
+      const pids = processTree(pid);
+      await group?.kill().catch(() => undefined);
+      for (const one of pids) {
+        killQuietly(one);
+      }
+      // Without namespaces a child may have left the tree but not the session.
+      killQuietly(-pid);
+      await ended;
+      for (let round = 0; round < 500 && pids.some(isAlive); round += 1) {
+        await new Promise((resolve) => setTimeout(resolve, 2));
+      }
+    },
+  };
+}
+
+/** Last of the chain of processes that a launch is made of. */
+function innermost(pid: number): number {
+  let at = pid;
+  for (let next = childrenOf(at)[0]; next !== undefined; next = childrenOf(at)[0]) {
+    at = next;
+  }
+  return at;
+}
+
+/** A started guest shares no namespace with us, or its isolation is not what it claims to be. */
+function proveApart(pid: number): void {
+  const shared = NAMESPACES.filter((name) => {
+    try {
+      return readlinkSync(`/proc/${pid}/ns/${name}`) === readlinkSync(`/proc/self/ns/${name}`);
+    } catch {
+      return false;
+    }
+  });
+  if (shared.length > 0) {
+    throw new Error(`the guest shares the host's ${shared.join(", ")} namespace`);
+  }
+}
+
+function killQuietly(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // Gone.
+  }
+}
+
+function isAlive(pid: number): boolean {
+  return processStart(pid) !== undefined;
+}
+
+interface GuestParts {
+  readonly environment: GuestEnvironment;
+  readonly request: GuestRequest;
+  readonly folder: string;
+  readonly process: GuestProcess;
+  readonly group: GuestGroup | undefined;
+  readonly gate: EgressGate | undefined;
+  readonly relayPath: string;
+  readonly port: number;
+}
+
+function createGuest(parts: GuestParts): Guest {
+  const { process: process_, group, gate } = parts;
+  const freezer = group ?? createSignalFreezer(process_.pid);
+  const shared = parts.environment.isolation === "process";
+  let destroying: Promise<void> | undefined;
+  let removing: Promise<void> = Promise.resolve();
+  const destroy = async (): Promise<void> => {
+    gate?.close();
+    await process_.kill();
+    removing = (async () => {
+      await group?.remove().catch(() => undefined);
+      await rm(parts.relayPath, { force: true });
+      await rm(join(parts.environment.sockets.path, `${parts.request.id}.e`), { force: true });
+      await removeTree(parts.folder);
+    })();
+    removing.catch(() => undefined);
+  };
+  return {
+    id: parts.request.id,
+    pid: process_.pid,
+    ended: process_.ended,
+    connect: (port, { signal } = {}) => {
+      if (!shared) {
+        return dialRelay(parts.relayPath, port, signal);
+      }
+      return dialHost(port === ENVD_PORT ? parts.port : port, signal);
+    },
+    freeze: () => freezer.freeze(),
+    thaw: async () => {
+      await freezer.thaw();
+    },
+    setEgress: (open) => gate?.allow(open),
+    destroy: () => (destroying ??= destroy()),
+    removed: async () => {
+      await destroying;
+      await removing;
+    },
+  };
+}
+
+/** Ports of a guest without isolation are ports of the host. */
+function dialHost(port: number, signal: AbortSignal | undefined): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host: "127.0.0.1", port, allowHalfOpen: true, noDelay: true, ...(signal && { signal }) });
+    socket.once("connect", () => {
+      socket.off("error", onError);
+      socket.on("error", () => socket.destroy());
+      resolve(socket);
+    });
+    const onError = (cause: Error): void => {
+      socket.destroy();
+      reject(new DevNodeError("guest_unreachable", "guest port unreachable", { cause }));
+    };
+    socket.once("error", onError);
+  });
+}
+
+/** The whole way once: relay, forwarder, daemon. */
+async function checkHealth(guest: Guest): Promise<void> {
+  const socket = await guest.connect(ENVD_PORT);
+  try {
+    await new Promise<void>((resolve, reject) => {
+      const request = get(
+        { path: "/health", headers: { Host: "localhost", Connection: "close" }, createConnection: () => socket, timeout: 10_000 },
+        (response) => {
+          response.resume();
+          const { statusCode = 0 } = response;
+          if (statusCode >= 200 && statusCode < 300) {
+            resolve();
+          } else {
+            reject(new Error(`the daemon answered ${statusCode}`));
+          }
+        },
+      );
+      request.on("timeout", () => request.destroy(new Error("the daemon does not answer")));
+      request.on("error", reject);
+    });
+  } finally {
+    socket.destroy();
+  }
+}
+
+async function removeTree(folder: string): Promise<void> {
+  try {
+    await rm(folder, { recursive: true, force: true, maxRetries: 3 });
+  } catch {
+    // A guest without the host's root may leave folders that even their owner may not enter.
+    await new Promise<void>((resolve) => {
+      const child = spawn("/bin/sh", ["-c", 'chmod -R u+rwX "$0"; rm -rf "$0"', folder], { stdio: "ignore", env: { PATH: HOST_PATH } });
+      child.once("error", () => resolve());
+      child.once("exit", () => resolve());
+    });
+  }
+}
