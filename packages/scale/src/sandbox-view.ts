@@ -14,7 +14,7 @@ export function qualifiedName(name: string): string {
 }
 
 /** Whether a phase means that no virtual machine runs. */
-function isPaused(phase: Phase): boolean {
+export function isPaused(phase: Phase): boolean {
   return phase === "Hibernated" || phase === "Archived" || phase === "Paused";
 }
 

@@ -20,7 +20,7 @@ import type {
 import { RoutingTables } from "./routing-table.ts";
 import { SandboxFinder } from "./sandbox-finder.ts";
 import { SandboxList } from "./sandbox-list.ts";
-import { sandboxOf } from "./sandbox-view.ts";
+import { isPaused, sandboxOf } from "./sandbox-view.ts";
 import { SandboxViews, ViewIndexes } from "./view-index.ts";
 
 /** Options of {@link createStore}. */
@@ -72,6 +72,7 @@ class ScatterGatherStore implements SandboxStore {
   readonly #tables: RoutingTables;
   readonly #index = new NodeIndex();
   readonly #overlay = new Overlay();
+  readonly #views = new ViewIndexes();
   readonly #finder: SandboxFinder;
   readonly #list: SandboxList;
   readonly #detached = new DetachedWork();
@@ -94,7 +95,7 @@ class ScatterGatherStore implements SandboxStore {
       source,
       logger: this.#logger,
       overlay: this.#overlay,
-      views: new ViewIndexes(),
+      views: this.#views,
       sandboxes: new SandboxViews(),
     };
     this.#list = new SandboxList(shared);
@@ -242,6 +243,9 @@ class ScatterGatherStore implements SandboxStore {
       relay.destroy();
       throwIfAborted(signal);
     }
+    if (token !== "") {
+      this.#noteAwake(node, id);
+    }
     return relay;
   }
 
@@ -254,6 +258,18 @@ class ScatterGatherStore implements SandboxStore {
 
   settled(): Promise<void> {
     return this.#detached.settled();
+  }
+
+  /** A relay with the sandbox's own token wakes it. */
+  #noteAwake(node: string, id: string): void {
+    const view = this.#source.nodeInventory(node);
+    if (view === undefined) {
+      return;
+    }
+    const entry = this.#overlay.resolve(node, id, this.#views.of(view).byId(id), view.asOfMs);
+    if (entry !== undefined && isPaused(entry.phase)) {
+      this.#overlay.phase(node, id, "Running");
+    }
   }
 
   /** A verb that goes on when its caller leaves: the node would carry it out anyway, and the overlay must know. */

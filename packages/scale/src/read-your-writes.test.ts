@@ -1,0 +1,256 @@
+import * as fc from "fast-check";
+import { describe, expect, it, vi } from "vitest";
+import type { InventoryEntry } from "./domain.ts";
+import { Overlay } from "./overlay.ts";
+import type { SandboxStore } from "./ports.ts";
+import { createStore } from "./store.ts";
+import { answers, ScriptedNodes, StaticInventorySource } from "./testing/index.ts";
+
+const POOL = { template: "rt", warm: 100, target: 100 };
+
+/** One or more nodes with capacity, and a poll that publishes what a node holds. */
+function fleet(...names: readonly string[]): {
+  readonly source: StaticInventorySource;
+  readonly nodes: ScriptedNodes;
+  readonly store: SandboxStore;
+  readonly poll: (node?: string, asOfMs?: number) => void;
+} {
+  const nodes = new ScriptedNodes();
+  const source = new StaticInventorySource(names.map((node) => ({ node, pools: [POOL] })));
+  return {
+    source,
+    nodes,
+    store: createStore(source, { clients: nodes }),
+    poll(node = names[0] ?? "", asOfMs = performance.now()) {
+      source.put({ ...nodes.node(node).inventory({ pools: [POOL] }), asOfMs });
+    },
+  };
+}
+
+const is = (id: string) => (claimId: string) => claimId === id;
+
+describe("our own writes", () => {
+  it("list a created sandbox at once, as the node's next view will", async () => {
+    const { store, poll } = fleet("a");
+    const { id, deadline } = await store.claim("n", "x", { template: "rt" }, { ttlSeconds: 60, metadata: { k: "v" } });
+    const [before] = store.list();
+    expect(before).toMatchObject({
+      id,
+      node: "a",
+      namespace: "n",
+      name: "x",
+      phase: "Running",
+      paused: false,
+      deadline,
+    });
+    expect(before?.claimedAt?.getTime()).toBe((deadline?.getTime() ?? 0) - 60_000);
+    poll();
+    const [after] = store.list();
+    expect(store.list()).toHaveLength(1);
+    expect({ ...after, claimedAt: undefined }).toStrictEqual({ ...before, claimedAt: undefined });
+  });
+
+  it.each([
+    ["the lease that was asked for", 60, 60],
+    ["the node's default lease", undefined, 300],
+    ["the longest lease", 1_000_000, 86_400],
+  ])("date a created sandbox by the node's clock: %s", async (_case, ttlSeconds, granted) => {
+    const { store, nodes } = fleet("a");
+    // The node's clock is an hour behind ours.
+    const deadline = new Date(Date.now() - 3_600_000 + granted * 1000);
+    nodes.node("a").script("claim", () => ({ kind: "delivered", id: "sb_1", token: "t", deadline }));
+    await store.claim("n", "x", { template: "rt" }, { ttlSeconds });
+    expect(store.list()[0]?.claimedAt).toStrictEqual(new Date(deadline.getTime() - granted * 1000));
+  });
+
+  it("hide a released sandbox from list, get and read at once", async () => {
+    const { store, poll, nodes } = fleet("a", "b");
+    const { id, node } = await store.claim("n", "x", { template: "rt" });
+    poll(node);
+    expect(store.list()).toHaveLength(1);
+    await store.release(node, id);
+    expect(store.list()).toStrictEqual([]);
+    nodes.calls.length = 0;
+    await expect(store.getByClaimId("n", id, is(id))).rejects.toMatchObject({ code: "not_found" });
+    expect(nodes.calls).toStrictEqual([]);
+    await expect(store.get("n", "x")).rejects.toMatchObject({ code: "not_found" });
+  });
+
+  it("do not let a read that began before a release bring the sandbox back", async () => {
+    const { store, poll, nodes } = fleet("a");
+    const { id } = await store.claim("n", "x", { template: "rt" });
+    poll();
+    const rows = nodes.node("a").sandboxes;
+    const answer = Promise.withResolvers<unknown>();
+    nodes.node("a").script("sandbox", () => answer.promise);
+    const read = store.read("a", id);
+    await vi.waitFor(() => expect(nodes.calls.at(-1)?.verb).toBe("sandbox"));
+    await store.release("a", id);
+    answer.resolve(rows[0]);
+    await expect(read).rejects.toMatchObject({ code: "not_found", status: 404 });
+  });
+
+  it("give way to a view that was read later, and only then", async () => {
+    const { store, source, poll, nodes } = fleet("a");
+    const before = performance.now();
+    const { id } = await store.claim("n", "x", { template: "rt" });
+    source.put({ node: "a", entries: [], asOfMs: before });
+    expect(store.list()).toHaveLength(1);
+    source.put({ node: "a", entries: [], asOfMs: performance.now() });
+    expect(store.list()).toStrictEqual([]);
+
+    poll();
+    const stale = source.nodeInventory("a");
+    await store.release("a", id);
+    source.put({ node: "a", entries: stale?.entries ?? [], asOfMs: before });
+    expect(store.list()).toStrictEqual([]);
+    // Somebody else's sandbox of the same id, as far as anybody can know: the view is younger than our write.
+    source.put({ node: "a", entries: stale?.entries ?? [], asOfMs: performance.now() });
+    expect(store.list()).toHaveLength(1);
+    expect(nodes.calls.filter((call) => call.verb === "release")).toHaveLength(1);
+  });
+
+  it("show pause, resume and renewal at once", async () => {
+    const { store, source } = fleet("a");
+    source.put({
+      node: "a",
+      entries: [{ name: "n/x", id: "sb_1", phase: "Running", deadline: new Date(0) }],
+      asOfMs: 0,
+    });
+    const nodes = new ScriptedNodes();
+    nodes.node("a").hold({ entry: { name: "n/x", id: "sb_1", phase: "Running" }, archived: false });
+    const other = createStore(source, { clients: nodes });
+
+    await other.pause("a", "sb_1");
+    expect(other.list()[0]).toMatchObject({ phase: "Hibernated", paused: true, deadline: new Date(0) });
+    await expect(other.get("n", "x")).resolves.toMatchObject({ paused: true });
+    const deadline = await other.renew("a", "sb_1", { ttlSeconds: 60 });
+    expect(other.list()[0]).toMatchObject({ paused: true, deadline });
+    await other.resume("a", "sb_1");
+    expect(other.list()[0]).toMatchObject({ phase: "Running", paused: false, deadline });
+    expect(store.list()[0]).toMatchObject({ phase: "Running", deadline: new Date(0) });
+  });
+
+  it("do not show what a node refused", async () => {
+    const { store, poll, nodes } = fleet("a");
+    const { id } = await store.claim("n", "x", { template: "rt" });
+    poll();
+    nodes.node("a").always("hibernate", answers(409)).always("release", answers(503));
+    await expect(store.pause("a", id)).rejects.toMatchObject({ status: 409 });
+    await expect(store.release("a", id)).rejects.toMatchObject({ code: "node_failed" });
+    expect(store.list()).toMatchObject([{ paused: false }]);
+  });
+
+  it("leave with a node that cannot be read and come back with it", async () => {
+    const { store, source } = fleet("a");
+    await store.claim("n", "x", { template: "rt" });
+    source.partition("a");
+    expect(store.list()).toStrictEqual([]);
+    source.partition("a", false);
+    expect(store.list()).toHaveLength(1);
+  });
+
+  it("let a name be used again", async () => {
+    const { store, poll } = fleet("a");
+    const first = await store.claim("n", "x", { template: "rt" });
+    poll();
+    await store.release("a", first.id);
+    const second = await store.claim("n", "x", { template: "rt" });
+    await expect(store.get("n", "x")).resolves.toMatchObject({ id: second.id });
+    expect(store.list().map((sandbox) => sandbox.id)).toStrictEqual([second.id]);
+  });
+
+  it("are carried out and shown although their caller left", async () => {
+    const { store, poll, nodes } = fleet("a");
+    const { id } = await store.claim("n", "x", { template: "rt" });
+    poll();
+    const paused = Promise.withResolvers<void>();
+    nodes.node("a").script("hibernate", () => paused.promise);
+    const caller = new AbortController();
+    const pause = store.pause("a", id, { signal: caller.signal });
+    await vi.waitFor(() => expect(nodes.calls.at(-1)?.verb).toBe("hibernate"));
+    caller.abort();
+    await expect(pause).rejects.toMatchObject({ code: "aborted" });
+    paused.resolve();
+    await store.settled();
+    expect(store.list()).toMatchObject([{ paused: true }]);
+  });
+
+  it("keep the sorted list equal to one that is sorted from scratch", async () => {
+    const names = fc.constantFrom("a/x", "a/y", "b/x", "b", "c/z/1", "ä/x");
+    const step = fc.oneof(
+      fc.record({ kind: fc.constant("claim" as const), name: names, node: fc.constantFrom("p", "q") }),
+      fc.record({ kind: fc.constantFrom("release" as const, "pause" as const, "resume" as const), at: fc.nat(20) }),
+      fc.record({ kind: fc.constant("poll" as const), node: fc.constantFrom("p", "q") }),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 30 }), async (steps) => {
+        const nodes = new ScriptedNodes();
+        const source = new StaticInventorySource([{ node: "p" }, { node: "q" }]);
+        const store = createStore(source, { clients: nodes });
+        const ids: { node: string; id: string }[] = [];
+        for (const one of steps) {
+          if (one.kind === "claim") {
+            source.put({ node: one.node, ...same(source, one.node), pools: [POOL] });
+            const [namespace = "", ...rest] = one.name.includes("/") ? one.name.split("/") : ["default", one.name];
+            ids.push(await store.claim(namespace, rest.join("/"), { template: "rt" }));
+            source.put({ node: one.node, ...same(source, one.node), pools: [] });
+          } else if (one.kind === "poll") {
+            source.put({ ...nodes.node(one.node).inventory(), asOfMs: performance.now() });
+          } else {
+            const target = ids[one.at % Math.max(ids.length, 1)];
+            await (target && store[one.kind](target.node, target.id).catch(() => undefined));
+          }
+          const expected = ["p", "q"].flatMap((node) =>
+            nodes.node(node).sandboxes.map(({ entry }) => `${entry.name} ${node} ${entry.id} ${entry.phase}`),
+          );
+          expect(
+            store.list().map(({ namespace, name, node, id, phase }) => `${namespace}/${name} ${node} ${id} ${phase}`),
+          ).toStrictEqual(expected.sort(byParts));
+        }
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it("are remembered up to a bound and forgotten once views show them", () => {
+    const overlay = new Overlay(100);
+    for (let at = 0; at < 1000; at += 1) {
+      overlay.released(`n${at % 7}`, `sb_${at}`);
+    }
+    expect(overlay.size).toBe(100);
+    const latest = "sb_999";
+    expect(overlay.resolve("n5", latest, { name: "x", id: latest, phase: "Running" }, 0)).toBeUndefined();
+
+    const entry: InventoryEntry = { name: "n/x", id: "odd id", phase: "Running" };
+    overlay.claimed("m", entry);
+    expect([...overlay.claimedAs("m", "n/x")]).toStrictEqual(["odd id"]);
+    expect([...overlay.unusualOn("m")]).toStrictEqual(["odd id"]);
+    const source = new StaticInventorySource(
+      ["m", ...Array.from({ length: 7 }, (_, at) => `n${at}`)].map((node) => ({
+        node,
+        asOfMs: performance.now() + 1,
+      })),
+    );
+    const version = overlay.version;
+    overlay.prune(source);
+    expect(overlay.size).toBe(0);
+    expect([...overlay.nodes()]).toStrictEqual([]);
+    expect([...overlay.claimedAs("m", "n/x")]).toStrictEqual([]);
+    expect(overlay.version).toBeGreaterThan(version);
+  });
+});
+
+/** A view's parts that a put without news must keep. */
+function same(source: StaticInventorySource, node: string): { entries: readonly InventoryEntry[]; asOfMs: number } {
+  const view = source.nodeInventory(node);
+  return { entries: view?.entries ?? [], asOfMs: view?.asOfMs ?? 0 };
+}
+
+function byParts(a: string, b: string): number {
+  const key = (line: string): string => {
+    const [name = "", ...rest] = line.split(" ");
+    return [name.replace("/", "\u0000"), ...rest].join("\u0000");
+  };
+  return key(a) < key(b) ? -1 : 1;
+}
