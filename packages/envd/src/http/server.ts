@@ -1,0 +1,42 @@
+import { createServer, type Server } from "node:http";
+import type { Socket } from "node:net";
+
+import type { Envd } from "../envd.ts";
+import { sendProblem } from "./reply.ts";
+
+/** Idle connections are kept this long, longer than any client in front keeps them. */
+const KEEP_ALIVE_MS = 640_000;
+const HEADERS_TIMEOUT_MS = 60_000;
+
+/**
+ * A server for the daemon that is not yet listening: no limit on the time of a request or an answer, since commands and
+ * uploads take as long as they take, and a JSON body in every answer, those of Node's own parser included.
+ */
+export function createEnvdServer(envd: Pick<Envd, "listener">): Server {
+  const server = createServer(
+    { keepAliveTimeout: KEEP_ALIVE_MS, requestTimeout: 0, headersTimeout: HEADERS_TIMEOUT_MS, noDelay: true },
+    envd.listener,
+  );
+  server.on("checkExpectation", (_req, res) => sendProblem(res, 417, "only 100-continue is supported in Expect"));
+  server.on("clientError", (error: Error & { code?: string }, socket) => refuse(error.code, socket as Socket));
+  return server;
+}
+
+function refuse(code: string | undefined, socket: Socket): void {
+  if (!socket.writable || code === "ECONNRESET") {
+    socket.destroy();
+    return;
+  }
+  const [status, reason, message] =
+    code === "HPE_HEADER_OVERFLOW"
+      ? [431, "Request Header Fields Too Large", "request headers are too large"]
+      : code === "ERR_HTTP_REQUEST_TIMEOUT"
+        ? [408, "Request Timeout", "request headers took too long"]
+        : [400, "Bad Request", "malformed HTTP request"];
+  const body = JSON.stringify({ code: status, message });
+  socket.end(
+    `HTTP/1.1 ${status} ${reason}\r\nContent-Type: application/json; charset=utf-8\r\n` +
+      `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+    () => socket.destroy(),
+  );
+}
