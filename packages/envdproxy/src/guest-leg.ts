@@ -1,0 +1,55 @@
+import type { Duplex, Readable, Writable } from "node:stream";
+import type { RawHeaders } from "./raw-headers.ts";
+
+/** Head of the guest's answer, with its body. */
+export interface GuestResponse {
+  readonly status: number;
+  readonly statusText: string;
+  readonly headers: RawHeaders;
+  /** Ends only when the guest ended it; a broken answer is reported to `onBroken` instead. */
+  readonly body: Readable;
+  /** Whether no body follows. */
+  readonly empty: boolean;
+  /** Complete once the body has ended. */
+  trailers(): RawHeaders;
+}
+
+/** A guest that agreed to switch protocols. */
+export interface GuestSwitch {
+  readonly statusText: string;
+  readonly headers: RawHeaders;
+  readonly relay: Duplex;
+  /** What the guest sent right behind its answer. */
+  readonly early: Buffer;
+}
+
+/** What can become of a request. At most one of the four ends it. */
+export interface GuestEvents {
+  onInform(status: number, headers: RawHeaders): void;
+  onResponse(response: GuestResponse): void;
+  onSwitch(change: GuestSwitch): void;
+  /** No answer came, or no valid one. */
+  onFailure(error: Error): void;
+  /** The answer broke off. */
+  onBroken(): void;
+}
+
+/** A request on its way to the guest. */
+export interface GuestLeg {
+  readonly body: Writable;
+  endBody(trailers: RawHeaders): void;
+  /** Gives the relay up. Safe at any time. */
+  destroy(): void;
+}
+
+/** A request for the guest. Header fields are those of HTTP/1.1. */
+export interface GuestRequest {
+  readonly method: string;
+  /** Path and query as the client wrote them. */
+  readonly path: string;
+  /** `{port}-{id}.{domain}`. */
+  readonly authority: string;
+  readonly headers: RawHeaders;
+  /** No body follows. */
+  readonly empty: boolean;
+}

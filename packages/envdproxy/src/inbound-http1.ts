@@ -1,0 +1,175 @@
+import { STATUS_CODES } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { Socket } from "node:net";
+import type { Duplex, Writable } from "node:stream";
+import { TLSSocket } from "node:tls";
+import { switchHeaders } from "./forward-headers.ts";
+import type { Framing } from "./forward-headers.ts";
+import { LINGER_MS, peerAddress } from "./inbound.ts";
+import type { Inbound, ResponseHead } from "./inbound.ts";
+import type { RawHeaders } from "./raw-headers.ts";
+
+const INVALID_STATUS_TEXT = /[^\t\x20-\x7e\x80-\xff]/;
+
+function framingOf(request: IncomingMessage): Framing {
+  if (request.headers["transfer-encoding"] !== undefined) {
+    return { kind: "chunked" };
+  }
+  const length = request.headers["content-length"];
+  return length === undefined ? { kind: "none" } : { kind: "length", length };
+}
+
+/** A head as HTTP/1.1 bytes, for answers that Node's response object can not write. */
+export function headBytes(status: number, statusText: string, headers: RawHeaders): string {
+  let head = `HTTP/1.1 ${status} ${statusText}\r\n`;
+  for (let i = 0; i + 1 < headers.length; i += 2) {
+    head += `${headers[i]}: ${headers[i + 1]}\r\n`;
+  }
+  return `${head}\r\n`;
+}
+
+function reasonOf(status: number, statusText: string): string {
+  return statusText === "" || INVALID_STATUS_TEXT.test(statusText) ? (STATUS_CODES[status] ?? "") : statusText;
+}
+
+/**
+ * Cuts a connection in the middle of an answer. Where only the end of the connection ends the body, an orderly close
+ * would look like a complete answer, so it is reset.
+ */
+export function cutConnection(response: ServerResponse, socket: Duplex | null): void {
+  if (socket === null || socket.destroyed) {
+    return;
+  }
+  if (response.headersSent && !response.chunkedEncoding && socket instanceof Socket && !(socket instanceof TLSSocket)) {
+    socket.resetAndDestroy();
+  } else {
+    socket.destroy();
+  }
+}
+
+/** An exchange over HTTP/1.1 or 1.0. */
+export class Http1Inbound implements Inbound {
+  readonly method: string;
+  readonly target: string;
+  readonly authority: string;
+  readonly headers: RawHeaders;
+  readonly framing: Framing;
+  readonly secure: boolean;
+  readonly peer: string;
+  readonly body: IncomingMessage;
+  readonly expectsContinue: boolean;
+  readonly #response: ServerResponse;
+  readonly #socket: Duplex;
+  #gone = false;
+  #sized = false;
+
+  constructor(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) {
+    this.method = request.method ?? "GET";
+    this.target = request.url ?? "/";
+    this.authority = request.headers.host ?? "";
+    this.headers = request.rawHeaders;
+    this.framing = framingOf(request);
+    this.secure = request.socket instanceof TLSSocket;
+    this.peer = peerAddress(request.socket.remoteAddress);
+    this.body = request;
+    this.expectsContinue = expectsContinue;
+    this.#response = response;
+    this.#socket = request.socket;
+    // A client that goes away shows up as an error of the body as well; `onGone` is what acts on it.
+    request.on("error", () => undefined);
+    response.on("error", () => undefined);
+    response.once("close", () => {
+      this.#gone = !response.writableFinished;
+    });
+  }
+
+  get gone(): boolean {
+    return this.#gone;
+  }
+
+  onGone(listener: () => void): void {
+    this.#response.once("close", () => {
+      if (this.#gone) {
+        listener();
+      }
+    });
+  }
+
+  onClose(listener: () => void): void {
+    this.#response.once("close", listener);
+  }
+
+  invite(): void {
+    if (this.expectsContinue && !this.#response.headersSent) {
+      this.#response.writeContinue();
+    }
+  }
+
+  inform(status: number, headers: RawHeaders): void {
+    const { socket } = this.#response;
+    // The answer of a pipelined request has no connection yet, and HTTP/1.0 knows no interim answers.
+    if (socket !== null && !this.#response.headersSent && this.body.httpVersionMinor >= 1) {
+      socket.write(headBytes(status, reasonOf(status, ""), headers), "latin1");
+    }
+  }
+
+  trailers(): RawHeaders {
+    return this.body.rawTrailers;
+  }
+
+  respond(head: ResponseHead): Writable {
+    const response = this.#response;
+    response.sendDate = false;
+    this.#sized = head.headers.some((field, i) => i % 2 === 0 && field.toLowerCase() === "content-length");
+    response.writeHead(head.status, reasonOf(head.status, head.statusText), [...head.headers]);
+    // One packet for the head and whatever of the body is there already; the head leaves within this turn either way.
+    response.cork();
+    response.flushHeaders();
+    setImmediate(() => response.uncork());
+    return response;
+  }
+
+  finish(trailers: RawHeaders): void {
+    const response = this.#response;
+    if (trailers.length > 0 && response.chunkedEncoding) {
+      const pairs: [string, string][] = [];
+      for (let i = 0; i + 1 < trailers.length; i += 2) {
+        pairs.push([trailers[i] ?? "", trailers[i + 1] ?? ""]);
+      }
+      response.addTrailers(pairs);
+    }
+    response.end();
+    if (!this.body.complete) {
+      this.#linger();
+    }
+  }
+
+  cut(): void {
+    const response = this.#response;
+    if (response.writableFinished) {
+      return;
+    }
+    if (this.#sized || response.chunkedEncoding || !response.headersSent) {
+      this.#socket.destroy();
+    } else {
+      cutConnection(response, this.#socket);
+    }
+  }
+
+  #linger(): void {
+    const request = this.body;
+    request.unpipe();
+    request.resume();
+    const timer = setTimeout(() => {
+      if (!request.complete) {
+        this.#socket.destroy();
+      }
+    }, LINGER_MS);
+    request.once("close", () => clearTimeout(timer));
+  }
+}
+
+/** Writes the answer that switches protocols. What follows on the connection is not HTTP any more. */
+export function writeSwitch(socket: Duplex, statusText: string, headers: RawHeaders): void {
+  socket.write(headBytes(101, reasonOf(101, statusText), switchHeaders(headers)), "latin1");
+}

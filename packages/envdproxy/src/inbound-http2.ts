@@ -1,0 +1,142 @@
+import { constants } from "node:http2";
+import type { IncomingHttpHeaders, OutgoingHttpHeaders, ServerHttp2Stream } from "node:http2";
+import type { Writable } from "node:stream";
+import type { Framing } from "./forward-headers.ts";
+import { LINGER_MS, peerAddress } from "./inbound.ts";
+import type { Inbound, ResponseHead } from "./inbound.ts";
+import { firstValue, http2Fields } from "./raw-headers.ts";
+import type { RawHeaders } from "./raw-headers.ts";
+
+/** Lower-case names and joined values back to the flat form; pseudo fields stay out. */
+export function flatFields(fields: IncomingHttpHeaders): string[] {
+  const flat: string[] = [];
+  for (const [name, value] of Object.entries(fields)) {
+    if (!name.startsWith(":") && value !== undefined) {
+      for (const one of Array.isArray(value) ? value : [value]) {
+        flat.push(name, one);
+      }
+    }
+  }
+  return flat;
+}
+
+function framingOf(stream: ServerHttp2Stream, headers: RawHeaders): Framing {
+  if (stream.endAfterHeaders) {
+    return { kind: "none" };
+  }
+  const length = firstValue(headers, "content-length");
+  return length === undefined ? { kind: "chunked" } : { kind: "length", length };
+}
+
+/** Resets a stream, so that its peer does not take what arrived so far for all there is. */
+export function resetStream(stream: ServerHttp2Stream): void {
+  if (!stream.destroyed) {
+    stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+  }
+}
+
+/** An exchange over HTTP/2. */
+export class Http2Inbound implements Inbound {
+  readonly method: string;
+  readonly target: string;
+  readonly authority: string;
+  readonly headers: RawHeaders;
+  readonly framing: Framing;
+  readonly secure: boolean;
+  readonly peer: string;
+  readonly body: ServerHttp2Stream;
+  readonly expectsContinue: boolean;
+  readonly #stream: ServerHttp2Stream;
+  #trailers: RawHeaders = [];
+  #outTrailers: RawHeaders = [];
+  #finished = false;
+  #gone = false;
+
+  constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, rawHeaders: RawHeaders) {
+    this.method = headers[":method"] ?? "GET";
+    this.target = headers[":path"] ?? "";
+    this.authority = headers[":authority"] ?? headers.host ?? "";
+    this.headers = rawHeaders;
+    this.framing = framingOf(stream, rawHeaders);
+    this.secure = stream.session?.encrypted ?? false;
+    this.peer = peerAddress(stream.session?.socket.remoteAddress);
+    this.body = stream;
+    this.expectsContinue = headers.expect?.trim().toLowerCase() === "100-continue";
+    this.#stream = stream;
+    stream.on("error", () => undefined);
+    stream.on("trailers", (fields: IncomingHttpHeaders) => {
+      this.#trailers = flatFields(fields);
+    });
+    stream.once("finish", () => {
+      this.#finished = true;
+    });
+    stream.once("close", () => {
+      this.#gone = !this.#finished;
+    });
+  }
+
+  get gone(): boolean {
+    return this.#gone;
+  }
+
+  onGone(listener: () => void): void {
+    this.#stream.once("close", () => {
+      if (this.#gone) {
+        listener();
+      }
+    });
+  }
+
+  onClose(listener: () => void): void {
+    this.#stream.once("close", listener);
+  }
+
+  invite(): void {
+    if (this.expectsContinue) {
+      this.inform(constants.HTTP_STATUS_CONTINUE, []);
+    }
+  }
+
+  inform(status: number, headers: RawHeaders): void {
+    if (!this.#stream.headersSent && !this.#stream.closed && !this.#stream.destroyed) {
+      this.#stream.additionalHeaders({ ":status": status, ...http2Fields(headers) });
+    }
+  }
+
+  trailers(): RawHeaders {
+    return this.#trailers;
+  }
+
+  respond(head: ResponseHead): Writable {
+    const stream = this.#stream;
+    if (stream.closed || stream.destroyed) {
+      return stream;
+    }
+    const fields: OutgoingHttpHeaders = { ...http2Fields(head.headers), ":status": head.status };
+    if (head.empty) {
+      stream.respond(fields, { endStream: true });
+      return stream;
+    }
+    stream.once("wantTrailers", () => {
+      stream.sendTrailers(http2Fields(this.#outTrailers));
+    });
+    stream.respond(fields, { waitForTrailers: true });
+    return stream;
+  }
+
+  finish(trailers: RawHeaders): void {
+    const stream = this.#stream;
+    this.#outTrailers = trailers;
+    stream.end();
+    if (!stream.readableEnded) {
+      stream.unpipe();
+      stream.resume();
+      const timer = setTimeout(() => stream.close(constants.NGHTTP2_NO_ERROR), LINGER_MS);
+      stream.once("close", () => clearTimeout(timer));
+    }
+  }
+
+  cut(): void {
+    resetStream(this.#stream);
+  }
+}

@@ -1,0 +1,14 @@
+/** Bytes of headers that are accepted from clients and from guests. */
+export const MAX_HEADER_BYTES: number = 1024 * 1024;
+
+/** Streams that one HTTP/2 connection may carry at a time: clients send thousands of calls over a few connections. */
+export const MAX_HTTP2_STREAMS = 10_000;
+
+/** HTTP/2 flow-control window per stream, in bytes. */
+export const HTTP2_STREAM_WINDOW: number = 1024 * 1024;
+
+/** HTTP/2 flow-control window per connection, in bytes. */
+export const HTTP2_CONNECTION_WINDOW: number = 16 * 1024 * 1024;
+
+/** What one HTTP/2 connection may hold in memory, in megabytes. The default of 10 refuses streams under load. */
+export const HTTP2_SESSION_MEGABYTES = 256;
