@@ -7,7 +7,7 @@ import type { Answer } from "./answer.ts";
 import { directOf } from "./call.ts";
 import type { Call, Direct } from "./call.ts";
 import { CLIENT_GONE, failureFor } from "./error-answers.ts";
-import { E2bError } from "./errors.ts";
+import type { E2bError } from "./errors.ts";
 import { create } from "./routes/create.ts";
 import { connect, pause, refresh, remove, resume, setLease } from "./routes/lifecycle.ts";
 import { get, listAll, listPage, logs, logsV2 } from "./routes/read.ts";
@@ -141,7 +141,9 @@ function write({ outgoing, closing }: Direct, answer: Answer): Response {
       }
     });
   }
-  outgoing.writeHead(answer.status, closing() ? { ...headers, connection: "close" } : headers);
+  const length = answer.body === undefined ? undefined : { "content-length": Buffer.byteLength(answer.body) };
+  const close = closing() ? { connection: "close" } : undefined;
+  outgoing.writeHead(answer.status, { ...headers, ...length, ...close });
   outgoing.end(answer.body);
   return RESPONSE_ALREADY_SENT;
 }

@@ -69,8 +69,10 @@ function onClientError(error: Error & { code?: string }, socket: Duplex): void {
 }
 
 function refuse(outgoing: ServerResponse, answer: Answer): void {
-  outgoing.writeHead(answer.status, { "content-type": "application/json", connection: "close" });
-  outgoing.end(answer.body);
+  const { status, body = "" } = answer;
+  const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
+  outgoing.writeHead(status, { ...headers, connection: "close" });
+  outgoing.end(body);
 }
 
 /** Makes the HTTP server, not yet listening. Every error it can answer has a JSON body. */
@@ -169,6 +171,8 @@ async function drain(server: Server, sockets: ReadonlySet<Socket>, timeoutMs: nu
   await closed;
   clearInterval(idle);
   clearTimeout(end);
+  // The server counts connections off before they say so themselves, and only then their requests know that they ended.
+  await Promise.all([...sockets].map((socket) => new Promise((resolve) => socket.once("close", resolve))));
   return cut;
 }
 

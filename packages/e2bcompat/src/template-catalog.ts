@@ -25,7 +25,7 @@ export interface Templates {
   /** Pool images by name, in node order. */
   readonly images: ReadonlyMap<string, PoolImage>;
   /** Built templates of a namespace by name, in code-unit order. */
-  built(namespace: string): ReadonlyMap<string, BuiltTemplate>;
+  readonly built: (namespace: string) => ReadonlyMap<string, BuiltTemplate>;
 }
 
 const NONE: ReadonlyMap<string, BuiltTemplate> = new Map();

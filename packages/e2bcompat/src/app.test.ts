@@ -1,0 +1,203 @@
+import { describe, expect, it } from "vitest";
+import { createFleet, IMAGE, KEY_1, KEY_2, read } from "./test-fleet.ts";
+
+const LATER: readonly (readonly [string, string])[] = [
+  ["POST", "/sandboxes/sb-1/fork"],
+  ["POST", "/sandboxes/sb-1/snapshots"],
+  ["GET", "/snapshots"],
+  ["GET", "/sandboxes/sb-1/metrics"],
+  ["GET", "/sandboxes/metrics"],
+  ["POST", "/templates/tags"],
+  ["DELETE", "/templates/tags"],
+  ["GET", "/templates/mine/tags"],
+  ["GET", "/templates/mine"],
+  ["GET", "/templates/reg%2Frt"],
+  ["PATCH", "/templates/mine"],
+  ["PATCH", "/v2/templates/mine"],
+  ["DELETE", "/templates/mine"],
+  ["GET", "/volumes"],
+  ["POST", "/volumes"],
+  ["GET", "/volumes/v1"],
+  ["DELETE", "/volumes/v1"],
+  ["PUT", "/volumecontent/v1/file"],
+  ["GET", "/volumecontent/v1/dir"],
+  ["GET", "/secrets"],
+  ["POST", "/secrets"],
+  ["DELETE", "/secrets/s1"],
+  ["GET", "/teams"],
+  ["GET", "/teams/t1/metrics"],
+  ["GET", "/teams/t1/metrics/max"],
+  ["GET", "/nodes"],
+  ["POST", "/nodes/n1"],
+  ["GET", "/admin/anything/below"],
+  ["POST", "/access-tokens"],
+  ["DELETE", "/access-tokens/a1"],
+  ["GET", "/api-keys"],
+  ["PATCH", "/api-keys/k1"],
+];
+
+const OLD_BUILDS: readonly (readonly [string, string])[] = [
+  ["POST", "/templates"],
+  ["POST", "/v2/templates"],
+  ["POST", "/templates/mine"],
+  ["POST", "/templates/mine/builds/b1"],
+];
+
+const BUILDS: readonly (readonly [string, string])[] = [
+  ["POST", "/v3/templates"],
+  ["GET", "/templates/mine/files/0a0a"],
+  ["POST", "/v2/templates/mine/builds/b1"],
+  ["GET", "/templates/mine/builds/b1/status?logsOffset=0"],
+  ["GET", "/templates/mine/builds/b1/logs"],
+];
+
+describe("what this deployment does not serve", () => {
+  it.each(LATER)("%s %s is a 501 that says so", async (method, path) => {
+    const reply = await createFleet().send(method, path);
+    expect(reply.status).toBe(501);
+    expect(reply.body).toStrictEqual({
+      code: 501,
+      message: `${method} ${path} is not supported by this deployment`,
+    });
+  });
+
+  it.each(OLD_BUILDS)("%s %s is a 501 that points at the current API", async (method, path) => {
+    const reply = await createFleet().send(method, path);
+    expect(reply.status).toBe(501);
+    expect(reply.body.message).toContain("/v3/templates");
+  });
+
+  it.each(BUILDS)("%s %s is a 404 that says that builds are off", async (method, path) => {
+    const reply = await createFleet().send(method, path);
+    expect(reply.status).toBe(404);
+    expect(reply.body).toStrictEqual({ code: 404, message: "template builds are off in this deployment" });
+  });
+
+  it.each([...LATER, ...OLD_BUILDS, ...BUILDS])("%s %s needs a key", async (method, path) => {
+    expect((await createFleet().send(method, path, undefined, { key: "e2b_wrong" })).status).toBe(401);
+  });
+
+  it("is refused for network rules only after the sandbox was found", async () => {
+    const fleet = createFleet();
+    const id = await fleet.create();
+    const reply = await fleet.send("PUT", `/sandboxes/${id}/network`, "not even JSON");
+    expect(reply.status).toBe(400);
+    expect(reply.body.message).toContain("network");
+  });
+});
+
+describe("paths and methods", () => {
+  it.each([
+    ["GET", "/"],
+    ["GET", "/nope"],
+    ["POST", "/v1/sandboxes"],
+    ["GET", "/sandboxes/"],
+    ["GET", "/sandboxes/a/b/c"],
+    ["GET", "/templates/aliases/a/b"],
+    ["OPTIONS", "/nope"],
+  ])("%s %s is a 404 in JSON, also without a key", async (method, path) => {
+    const reply = await createFleet().send(method, path, undefined, { key: "" });
+    expect(reply.status).toBe(404);
+    expect(reply.headers.get("content-type")).toBe("application/json");
+    expect(reply.body).toStrictEqual({ code: 404, message: "not found" });
+  });
+
+  it.each([
+    ["PUT", "/sandboxes"],
+    ["DELETE", "/v2/sandboxes"],
+    ["POST", "/sandboxes/sb-1"],
+    ["GET", "/sandboxes/sb-1/pause"],
+    ["POST", "/sandboxes/sb-1/network"],
+    ["DELETE", "/templates"],
+    ["POST", "/health"],
+    ["QUERY", "/sandboxes"],
+  ])("%s %s is a 405 in JSON", async (method, path) => {
+    const reply = await createFleet().send(method, path);
+    expect(reply.status).toBe(405);
+    expect(reply.body).toStrictEqual({ code: 405, message: "method not allowed" });
+  });
+
+  it("GET /health is 204 without a key and without a body", async () => {
+    const reply = await createFleet().send("GET", "/health", undefined, { key: "" });
+    expect([reply.status, reply.text]).toStrictEqual([204, ""]);
+  });
+});
+
+describe("keys", () => {
+  it.each(["", "e2b_", "e2b_111", "e2b_11111", "E2B_1111", "e2b_1111, e2b_1111", "ü"])(
+    "%j opens nothing",
+    async (key) => {
+      const fleet = createFleet();
+      const reply = await fleet.send("POST", "/v2/sandboxes", { templateID: "base" }, { key });
+      expect(reply.status).toBe(401);
+      expect(reply.body).toStrictEqual({ code: 401, message: "invalid API key" });
+      expect(fleet.nodes.calls).toHaveLength(0);
+    },
+  );
+
+  it("are read from X-API-KEY in any case, and from no other header", async () => {
+    const { server } = createFleet();
+    const list = async (headers: Record<string, string>): Promise<number> =>
+      (await read(await server.fetch(new Request("http://localhost/sandboxes", { headers })))).status;
+    expect(await list({ "X-API-KEY": KEY_1 })).toBe(200);
+    expect(await list({ "x-api-key": KEY_1 })).toBe(200);
+    expect(await list({})).toBe(401);
+    expect(await list({ authorization: `Bearer ${KEY_1}` })).toBe(401);
+  });
+
+  it("are still asked for when anonymous use is allowed as well", async () => {
+    const fleet = createFleet({ allowAnonymous: true });
+    expect((await fleet.send("GET", "/sandboxes", undefined, { key: "" })).status).toBe(401);
+    expect((await fleet.send("GET", "/sandboxes")).status).toBe(200);
+  });
+
+  it("are not asked for in anonymous use, whose namespace is the configured one", async () => {
+    const fleet = createFleet({ allowAnonymous: true, keys: [], namespace: "shared" });
+    for (const key of ["", "whatever"]) {
+      expect((await fleet.send("POST", "/sandboxes", { templateID: "base" }, { key })).status).toBe(201);
+    }
+    expect(fleet.calls("claim").map((call) => call.claim?.claimRef.split("/")[0])).toStrictEqual(["shared", "shared"]);
+  });
+});
+
+describe("the log", () => {
+  it("has one line per request, with its route and without its secrets", async () => {
+    const fleet = createFleet({ envdSecret: "the-envd-secret" });
+    fleet.node.guest(49_983, (socket) => {
+      socket.once("data", () => socket.end("HTTP/1.1 204 No Content\r\n\r\n"));
+    });
+    const id = await fleet.create({ envVars: { PASSWORD: "hunter2" }, metadata: { note: "private" } });
+    const token = (await fleet.send("POST", `/sandboxes/${id}/connect`)).body.envdAccessToken as string;
+    await fleet.send("GET", "/sandboxes?metadata=note%3Dprivate");
+    await fleet.send("GET", "/nope?secret=1", undefined, { key: "e2b_wrong" });
+    await fleet.send("GET", "/sandboxes", undefined, { key: "e2b_wrong" });
+    const requests = fleet.lines.filter((line) => line.message === "request");
+    expect(requests.map(({ fields }) => [fields["method"], fields["route"], fields["status"]])).toStrictEqual([
+      ["POST", "/v2/sandboxes", 201],
+      ["POST", "/sandboxes/{sandboxID}/connect", 200],
+      ["GET", "/sandboxes", 200],
+      ["GET", "*", 404],
+      ["GET", "/sandboxes", 401],
+    ]);
+    expect(requests[0]?.fields["sandboxId"]).toBe(id.replace("sb-", "sb_"));
+    expect(new Set(requests.map(({ fields }) => fields["requestId"])).size).toBe(5);
+    for (const { fields } of requests) {
+      expect(fields["durationMs"]).toBeTypeOf("number");
+    }
+    const text = JSON.stringify(fleet.lines);
+    const claimToken = fleet.node.sandboxes[0]?.token ?? "";
+    for (const secret of [KEY_1, KEY_2, "e2b_wrong", "hunter2", "the-envd-secret", "private", token, claimToken]) {
+      expect(text).not.toContain(secret);
+    }
+  });
+});
+
+describe("the configured envd version and domain", () => {
+  it("are what every reply says", async () => {
+    const fleet = createFleet({ envdVersion: "0.4.0", domain: "localhost:3000" });
+    const { body } = await fleet.send("POST", "/v2/sandboxes", { templateID: IMAGE });
+    expect(body).toMatchObject({ envdVersion: "0.4.0", domain: "localhost:3000" });
+    const detail = await fleet.send("GET", `/sandboxes/${body.sandboxID}`);
+    expect(detail.body).toMatchObject({ envdVersion: "0.4.0", domain: "localhost:3000" });
+  });
+});
