@@ -20,7 +20,9 @@ export const guest: Options = {
   splitting: false,
   noExternal: [/^(?!@lydell\/node-pty)/],
   external: [/^@lydell\/node-pty/],
-  banner: { js: 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);' },
+  banner: {
+    js: 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);',
+  },
   esbuildOptions: (options) => {
     options.conditions = ["@org/source"];
   },

@@ -1,8 +1,7 @@
-import { createServer, type Server as HttpServer } from "node:http";
 import { closeSync, writeSync } from "node:fs";
 import type { AddressInfo, Server } from "node:net";
 import { join } from "node:path";
-import { createEnvd } from "@org/envd";
+import { createEnvd, createEnvdServer } from "@org/envd";
 import { startForwarder } from "./forwarder.ts";
 import { HTTP_DOOR, RELAY_FD, SOCKS_DOOR, STATUS_FD, type GuestConfig } from "./guest-config.ts";
 import { createHttpDoor } from "./http-door.ts";
@@ -35,9 +34,7 @@ function unisolated(root: string): Partial<Parameters<typeof createEnvd>[0]> {
   };
 }
 
-// The daemon has no limits of its own on how long a request or a stream takes.
-const server: HttpServer = createServer({ requestTimeout: 0, keepAliveTimeout: 640_000 }, envd.listener);
-server.on("clientError", (_, socket) => socket.destroy());
+const server = createEnvdServer(envd);
 
 function listen(listener: Server, port: number): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -58,7 +58,12 @@ function terminalPackages(bundle: string): [name: string, folder: string][] {
     if (main !== undefined) {
       const binary = `${TERMINAL}-${process.platform}-${process.arch}`;
       const folder = packageFolder(join(main, "package.json"), binary);
-      return folder === undefined ? [[TERMINAL, main]] : [[TERMINAL, main], [binary, folder]];
+      return folder === undefined
+        ? [[TERMINAL, main]]
+        : [
+            [TERMINAL, main],
+            [binary, folder],
+          ];
     }
   }
   return [];

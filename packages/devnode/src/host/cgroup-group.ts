@@ -71,7 +71,10 @@ export function findHierarchies(mounts: readonly MountEntry[], membership: strin
  * The first hierarchy in which this process may really make a group, move a process into it and freeze it.
  * `undefined` where none works; guests are then stopped by signals.
  */
-export async function createGroupMaker(name: string, layouts: readonly CgroupLayout[]): Promise<GroupMaker | undefined> {
+export async function createGroupMaker(
+  name: string,
+  layouts: readonly CgroupLayout[],
+): Promise<GroupMaker | undefined> {
   let membership: string;
   try {
     membership = readFileSync("/proc/self/cgroup", "utf8");

@@ -35,8 +35,7 @@ const REACHABLE = new Set(["unicast", "private", "uniqueLocal", "carrierGradeNat
 const systemHost: EgressHost = {
   resolve: async (name) => (await lookup(name, { all: true })).map(({ address }) => address),
   dial: (address, port) => connect({ host: address, port, allowHalfOpen: true, noDelay: true }),
-  ownAddresses: () =>
-    Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address)),
+  ownAddresses: () => Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address)),
 };
 
 function canonical(address: string): string | undefined {

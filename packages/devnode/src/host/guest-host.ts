@@ -105,7 +105,13 @@ export async function createGuestHost(options: GuestHostOptions): Promise<GuestH
         (guest) => {
           starting.delete(started);
           guests.add(guest);
-          void guest.ended.then(() => guest.destroy()).then(() => guest.removed()).then(() => guests.delete(guest), () => guests.delete(guest));
+          void guest.ended
+            .then(() => guest.destroy())
+            .then(() => guest.removed())
+            .then(
+              () => guests.delete(guest),
+              () => guests.delete(guest),
+            );
         },
         () => starting.delete(started),
       );

@@ -1,6 +1,15 @@
-import { chmodSync, existsSync, lchownSync, lstatSync, mkdirSync, readlinkSync, symlinkSync, writeFileSync } from "node:fs";
-import { copyFileSync } from "node:fs";
 import { execFile } from "node:child_process";
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  lchownSync,
+  lstatSync,
+  mkdirSync,
+  readlinkSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { lchown, opendir } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -12,7 +21,7 @@ export const GUEST_UID = 1000;
 /** Where the node binary, the agent and its helpers are, inside a guest. */
 export const GUEST_TOOLS = "/opt/sandbox";
 /** Search path of everything that runs in a guest. */
-export const GUEST_PATH = `${GUEST_TOOLS}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`;
+export const GUEST_PATH: string = `${GUEST_TOOLS}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`;
 
 /** A host path that appears, read-only, at the same or another path of the guest. */
 export interface ReadOnlyBind {
@@ -202,7 +211,7 @@ export async function makeGuestTree(tree: string, view: HostView, options: TreeO
   file("/etc/profile", PROFILE, 0o644, 0);
   file("/etc/environment", "", 0o644, 0);
   file("/home/user/.bashrc", BASHRC, 0o644, GUEST_UID);
-  file("/home/user/.profile", "[ -n \"$BASH_VERSION\" ] && . ~/.bashrc\n", 0o644, GUEST_UID);
+  file("/home/user/.profile", '[ -n "$BASH_VERSION" ] && . ~/.bashrc\n', 0o644, GUEST_UID);
   file("/root/.bashrc", BASHRC, 0o644, 0);
   file(`${GUEST_TOOLS}/bin/sudo`, SUDO_SCRIPT, 0o755, 0);
   if (range !== undefined && existsSync("/usr/bin/setpriv")) {

@@ -104,7 +104,10 @@ export async function startGuest(environment: GuestEnvironment, request: GuestRe
   const cleanups: (() => unknown)[] = [];
   try {
     const range = isolated ? environment.nextRange() : undefined;
-    const gate = request.egressLane && isolated ? await openEgressGate(join(environment.sockets.short, `${request.id}.e`), environment.egress) : undefined;
+    const gate =
+      request.egressLane && isolated
+        ? await openEgressGate(join(environment.sockets.short, `${request.id}.e`), environment.egress)
+        : undefined;
     if (gate !== undefined) {
       cleanups.push(() => gate.close());
     }
@@ -182,7 +185,6 @@ export async function startGuest(environment: GuestEnvironment, request: GuestRe
   }
 }
 
-
 /** The processes of one guest, seen from the host. */
 interface GuestProcess {
   readonly pid: number;
@@ -194,12 +196,7 @@ interface GuestProcess {
 
 const NAMESPACES = ["mnt", "pid", "net", "ipc", "uts", "user"];
 
-function superviseChild(
-  child: ChildProcess,
-  run: RunFolder,
-  id: string,
-  group: GuestGroup | undefined,
-): GuestProcess {
+function superviseChild(child: ChildProcess, run: RunFolder, id: string, group: GuestGroup | undefined): GuestProcess {
   const pid = child.pid ?? 0;
   let tail = "";
   child.stderr?.setEncoding("utf8");
@@ -393,7 +390,12 @@ async function checkHealth(guest: Guest): Promise<void> {
   try {
     await new Promise<void>((resolve, reject) => {
       const request = get(
-        { path: "/health", headers: { Host: "localhost", Connection: "close" }, createConnection: () => socket, timeout: 10_000 },
+        {
+          path: "/health",
+          headers: { Host: "localhost", Connection: "close" },
+          createConnection: () => socket,
+          timeout: 10_000,
+        },
         (response) => {
           response.resume();
           const { statusCode = 0 } = response;
@@ -418,7 +420,10 @@ async function removeTree(folder: string): Promise<void> {
   } catch {
     // A guest without the host's root may leave folders that even their owner may not enter.
     await new Promise<void>((resolve) => {
-      const child = spawn("/bin/sh", ["-c", 'chmod -R u+rwX "$0"; rm -rf "$0"', folder], { stdio: "ignore", env: { PATH: HOST_PATH } });
+      const child = spawn("/bin/sh", ["-c", 'chmod -R u+rwX "$0"; rm -rf "$0"', folder], {
+        stdio: "ignore",
+        env: { PATH: HOST_PATH },
+      });
       child.once("error", () => resolve());
       child.once("exit", () => resolve());
     });

@@ -56,12 +56,15 @@ function init(agent: readonly string[]): string[] {
 
 /** Builds the command line of a guest. */
 export function planLaunch(input: LaunchInput): Launch {
-  const launch = input.isolation === "bubblewrap" ? bubblewrap(input) : input.isolation === "unshare" ? unshare(input) : undefined;
+  const launch =
+    input.isolation === "bubblewrap" ? bubblewrap(input) : input.isolation === "unshare" ? unshare(input) : undefined;
   const inner = launch === undefined ? [...input.agent] : launch;
   // The signal for a dead parent is set first; the keeper is there for the programs that reset it.
   const words = process.platform === "linux" ? ["setpriv", "--pdeathsig", "KILL", ...inner] : inner;
   const entered =
-    input.group === undefined ? words : ["/bin/sh", "-c", 'echo 0 > "$0/cgroup.procs" && exec "$@"', input.group, ...words];
+    input.group === undefined
+      ? words
+      : ["/bin/sh", "-c", 'echo 0 > "$0/cgroup.procs" && exec "$@"', input.group, ...words];
   const [command = "", ...args] = entered;
   return { command, args, needsIdMap: launch !== undefined && input.range !== undefined };
 }
@@ -164,8 +167,8 @@ const LOOPBACK_UP = [
 ].join(" || ");
 
 /** Guest paths of what is bound in. */
-export const TOOL_PATHS = {
+export const TOOL_PATHS: { readonly node: string; readonly agent: string; readonly egress: string } = {
   node: `${GUEST_TOOLS}/node`,
   agent: `${GUEST_TOOLS}/agent`,
   egress: `${GUEST_TOOLS}/egress.sock`,
-} as const;
+};

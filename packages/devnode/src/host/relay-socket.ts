@@ -83,7 +83,9 @@ export async function dialRelay(path: string, port: number, signal?: AbortSignal
   } catch (cause) {
     socket.destroy();
     signal?.throwIfAborted();
-    throw cause instanceof DevNodeError ? cause : new DevNodeError("guest_unreachable", "guest port unreachable", { cause });
+    throw cause instanceof DevNodeError
+      ? cause
+      : new DevNodeError("guest_unreachable", "guest port unreachable", { cause });
   } finally {
     signal?.removeEventListener("abort", onAbort);
   }

@@ -93,7 +93,13 @@ export function createRunFolder(stateDir: string, id: string): RunFolder {
 }
 
 async function cleanRun(path: string, group: string | undefined): Promise<void> {
-  const args = ["-c", `${CLEANUP_SCRIPT}\ncleanup "$@"`, "devnode-sweep", path, ...(group === undefined ? [] : [group])];
+  const args = [
+    "-c",
+    `${CLEANUP_SCRIPT}\ncleanup "$@"`,
+    "devnode-sweep",
+    path,
+    ...(group === undefined ? [] : [group]),
+  ];
   await promisify(execFile)("/bin/sh", args, { cwd: "/" });
 }
 

@@ -1,0 +1,233 @@
+import { createServer, STATUS_CODES, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { DevNodeError } from "../errors.ts";
+import type { DevNodeLogger } from "../logger.ts";
+import type { Access } from "../node/access.ts";
+import type { Node } from "../node/node.ts";
+import { Refusal } from "../node/refusal.ts";
+import { checkRelay, openRelay } from "./relay.ts";
+import { asRefusal, replyJson, replyText } from "./replies.ts";
+import { createRoutes, type Route } from "./routes.ts";
+
+/** Options of {@link listen}. */
+export interface ServerOptions {
+  readonly node: Node;
+  readonly access: Access;
+  readonly address: () => string | undefined;
+  readonly logger: DevNodeLogger;
+}
+
+/** A listening node. */
+export interface NodeServer {
+  readonly host: string;
+  readonly port: number;
+  /** Stops listening, waits up to `graceMs` for running requests, then cuts what is left, relays included. */
+  close(graceMs: number): Promise<void>;
+}
+
+const HEADERS_TIMEOUT_MS = 5000;
+
+/** A path that some route has. */
+interface Match {
+  readonly route?: Route;
+  /** Values of the `{}` parts. */
+  readonly values: readonly string[];
+  /** Methods of the routes with this path. */
+  readonly allowed: readonly string[];
+}
+
+function splitPath(path: string): string[] | undefined {
+  try {
+    return path.split("/").map(decodeURIComponent);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Finds routes by method and path parts. */
+function createRouter(routes: readonly Route[]): (method: string, parts: readonly string[]) => Match {
+  const table = routes.map((route) => ({ route, parts: route.path.split("/") }));
+  return (method, parts) => {
+    const allowed: string[] = [];
+    let found: Route | undefined;
+    let values: string[] = [];
+    for (const entry of table) {
+      const fits =
+        entry.parts.length === parts.length &&
+        entry.parts.every((part, index) => (part === "{}" ? parts[index] !== "" : part === parts[index]));
+      if (!fits) {
+        continue;
+      }
+      allowed.push(entry.route.method);
+      if (entry.route.method === method || (method === "HEAD" && entry.route.method === "GET")) {
+        found = entry.route;
+        values = parts.filter((_, index) => entry.parts[index] === "{}");
+      }
+    }
+    return { ...(found === undefined ? {} : { route: found }), values, allowed };
+  };
+}
+
+/** `[id, port]` when the parts are those of the relay's path. */
+function relayParts(parts: readonly string[]): [id: string, port: string] | undefined {
+  const [root, version, kind, id, ports, port] = parts;
+  return parts.length === 6 &&
+    root === "" &&
+    version === "v1" &&
+    kind === "sandboxes" &&
+    ports === "ports" &&
+    id &&
+    port !== undefined
+    ? [id, port]
+    : undefined;
+}
+
+/** Starts listening. @throws DevNodeError `listen_failed` */
+export async function listen(
+  bind: { readonly host: string; readonly port: number },
+  options: ServerOptions,
+): Promise<NodeServer> {
+  const { logger } = options;
+  const find = createRouter(createRoutes(options));
+  const relays = new Set<Socket>();
+
+  const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const { pathname, search } = splitTarget(request.url ?? "/");
+    const parts = splitPath(pathname);
+    const method = request.method ?? "GET";
+    const relay = parts === undefined ? undefined : relayParts(parts);
+    if (relay !== undefined && method === "GET") {
+      // Without an upgrade of the connection there is nothing to relay through, but the checks keep their order.
+      checkRelay(options, request, ...relay);
+      throw new Refusal(426, "upgrade to tcp required", { headers: { Upgrade: "tcp" } });
+    }
+    const match = parts === undefined ? undefined : find(method, parts);
+    if (match?.route !== undefined) {
+      await match.route.handle({ request, response, values: match.values, query: new URLSearchParams(search) });
+      return;
+    }
+    const allowed = relay === undefined ? (match?.allowed ?? []) : ["GET"];
+    if (allowed.length > 0) {
+      const names = [...new Set(allowed.flatMap((name) => (name === "GET" ? ["GET", "HEAD"] : [name])))];
+      replyText(response, 405, "Method Not Allowed\n", { Allow: names.join(", ") });
+      return;
+    }
+    replyText(response, 404, "404 page not found\n");
+  };
+
+  const failureOf = (request: IncomingMessage): string => {
+    const parts = splitPath(splitTarget(request.url ?? "/").pathname);
+    return (parts === undefined ? undefined : find(request.method ?? "GET", parts).route?.failure) ?? "internal error";
+  };
+
+  const server: Server = createServer(
+    {
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      requestTimeout: 0,
+      keepAliveTimeout: 0,
+      noDelay: true,
+      // Every other upgrade is none of ours and is answered as if it had not been asked for.
+      ...{ shouldUpgradeCallback: (request: IncomingMessage) => wantsRelay(request) },
+    },
+    (request, response) => {
+      response.on("error", () => response.destroy());
+      serve(request, response).catch((error: unknown) => {
+        const refusal = asRefusal(error, failureOf(request));
+        if (refusal.status >= 500 && refusal.cause !== undefined) {
+          logger.error({ method: request.method, status: refusal.status, err: refusal.cause }, "request failed");
+        }
+        if (response.headersSent) {
+          response.destroy();
+          return;
+        }
+        replyJson(response, refusal.status, { error: refusal.message }, refusal.headers);
+        request.resume();
+      });
+    },
+  );
+  server.on("upgrade", (request: IncomingMessage, stream: Duplex, head: Buffer) => {
+    const client = stream as Socket;
+    relays.add(client);
+    client.on("error", () => client.destroy());
+    client.once("close", () => relays.delete(client));
+    const parts = splitPath(splitTarget(request.url ?? "/").pathname);
+    const relay = parts === undefined ? undefined : relayParts(parts);
+    const run = async (): Promise<void> => {
+      if (relay === undefined || request.method !== "GET") {
+        throw new Refusal(400, "this route cannot be upgraded");
+      }
+      await openRelay(checkRelay(options, request, ...relay), client, head);
+    };
+    run().catch((error: unknown) => refuseRaw(client, asRefusal(error, "sandbox lookup failed")));
+  });
+  server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
+    if (socket.writable && error.code !== "ECONNRESET") {
+      const status = error.code === "HPE_HEADER_OVERFLOW" ? 431 : error.code === "ERR_HTTP_REQUEST_TIMEOUT" ? 408 : 400;
+      refuseRaw(socket as Socket, new Refusal(status, STATUS_CODES[status] ?? "bad request"));
+    } else {
+      socket.destroy();
+    }
+  });
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      server.listen(bind, () => {
+        server.off("error", reject);
+        resolve();
+      });
+    });
+  } catch (cause) {
+    throw new DevNodeError("listen_failed", `cannot listen on ${bind.host}:${bind.port}`, { cause });
+  }
+  server.on("error", (error) => logger.error({ err: error }, "listener failed"));
+  const { address, port } = server.address() as AddressInfo;
+  return {
+    host: address,
+    port,
+    close: async (graceMs) => {
+      const closed = new Promise<void>((resolve) => {
+        server.close(() => resolve());
+      });
+      server.closeIdleConnections();
+      const timer = setTimeout(() => server.closeAllConnections(), graceMs);
+      for (const relay of relays) {
+        relay.destroy();
+      }
+      await closed;
+      clearTimeout(timer);
+    },
+  };
+}
+
+function wantsRelay(request: IncomingMessage): boolean {
+  const parts = splitPath(splitTarget(request.url ?? "/").pathname);
+  return request.method === "GET" && parts !== undefined && relayParts(parts) !== undefined;
+}
+
+/** Path and query of a request target in either form, without the cost and the throws of `URL`. */
+function splitTarget(target: string): { readonly pathname: string; readonly search: string } {
+  const relative = target.replace(/^https?:\/\/[^/?#]*/i, "");
+  const [path = ""] = relative.split("#");
+  const at = path.indexOf("?");
+  return at === -1 ? { pathname: path, search: "" } : { pathname: path.slice(0, at), search: path.slice(at + 1) };
+}
+
+/** An HTTP answer on a connection that has left the HTTP server, and its end. */
+function refuseRaw(socket: Socket, refusal: Refusal): void {
+  if (socket.destroyed) {
+    return;
+  }
+  const body = `${JSON.stringify({ error: refusal.message })}\n`;
+  const lines = [
+    `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status] ?? ""}`,
+    "Content-Type: application/json",
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    "Connection: close",
+    ...Object.entries(refusal.headers).map(([name, value]) => `${name}: ${value}`),
+  ];
+  // What the client may still send is read and dropped: unread bytes would turn the answer into a reset.
+  socket.resume();
+  socket.end(`${lines.join("\r\n")}\r\n\r\n${body}`);
+  socket.setTimeout(5000, () => socket.destroy());
+}

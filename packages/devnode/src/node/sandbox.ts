@@ -1,0 +1,267 @@
+import type { FullPoolKey, OnExpire, SandboxRow, StringMap } from "@org/sandboxd-client/wire";
+import type { Duplex } from "node:stream";
+import { isDevNodeError } from "../errors.ts";
+import type { Guest } from "../host/guest.ts";
+import { Refusal } from "./refusal.ts";
+import { tierOf } from "./pool-key.ts";
+
+/** Where a sandbox is in its life. A failed one has lost its guest. */
+export type SandboxState = "running" | "hibernated" | "archived" | "failed" | "released";
+
+/** What a claim fixes for good. */
+export interface SandboxFacts {
+  readonly guest: Guest;
+  readonly key: FullPoolKey;
+  readonly token: string;
+  readonly tokenDigest: Buffer;
+  readonly tenant: string | undefined;
+  readonly claimRef: string;
+  readonly metadata: StringMap;
+}
+
+/** Idle and archive windows of the pool that a sandbox came from, in seconds; 0 switches one off. */
+export interface IdlePolicy {
+  readonly idleHibernateSeconds: number;
+  readonly archiveAfterSeconds: number;
+  readonly archiveDeleteAfterSeconds: number;
+}
+
+const ZERO_TIME = "0001-01-01T00:00:00Z";
+
+/**
+ * One claimed sandbox. Transitions of one sandbox happen one after another; whoever waits sees the state that the one
+ * before it left.
+ */
+export class Sandbox {
+  readonly id: string;
+  readonly facts: SandboxFacts;
+  readonly claimedAt: number;
+  state: SandboxState = "running";
+  /** Why a failed sandbox has no guest. */
+  failure: string | undefined;
+  onExpire: OnExpire;
+  /** Length of the granted lease, which a wake from the archive grants again. */
+  leaseSeconds: number;
+  /** Milliseconds since 1970; while archived the end of retention, `undefined` for none. */
+  deadline: number | undefined;
+  /** Milliseconds since 1970. */
+  lastActivity: number;
+  hibernatedAt = 0;
+  readonly #now: () => number;
+  readonly #relays = new Set<Duplex>();
+  readonly #dials = new Set<Promise<unknown>>();
+  #active = 0;
+  #queue: Promise<unknown> = Promise.resolve();
+  #pending = 0;
+
+  constructor(facts: SandboxFacts, leaseSeconds: number, onExpire: OnExpire, now: () => number) {
+    this.id = facts.guest.id;
+    this.facts = facts;
+    this.onExpire = onExpire;
+    this.leaseSeconds = leaseSeconds;
+    this.#now = now;
+    this.claimedAt = now();
+    this.lastActivity = this.claimedAt;
+    this.deadline = this.claimedAt + leaseSeconds * 1000;
+    void facts.guest.ended.then((reason) => this.#fail(reason));
+  }
+
+  get paused(): boolean {
+    return this.state === "hibernated" || this.state === "archived";
+  }
+
+  /** A transition is running or waits. */
+  get inTransition(): boolean {
+    return this.#pending > 0;
+  }
+
+  /** Connections that hold off the idle policy. */
+  get activeRelays(): number {
+    return this.#active;
+  }
+
+  /** Runs `step` after the transitions before it. */
+  transition<T>(step: () => Promise<T>): Promise<T> {
+    this.#pending += 1;
+    const run = this.#queue.then(step, step).finally(() => {
+      this.#pending -= 1;
+    });
+    this.#queue = run.catch(() => undefined);
+    return run;
+  }
+
+  touch(): void {
+    this.lastActivity = this.#now();
+  }
+
+  /** Freezes the guest; resolves `false` when it was paused already. @throws Refusal 409, 404 */
+  hibernate(): Promise<boolean> {
+    return this.transition(async () => {
+      this.#mustLive();
+      if (this.facts.key.net === "egress") {
+        throw new Refusal(409, "egress-lane sandboxes do not hibernate");
+      }
+      if (this.state !== "running") {
+        return false;
+      }
+      // A connection that is being made would hang on a frozen guest; those made are cut, as a stopped machine would.
+      await Promise.allSettled(this.#dials);
+      this.cutRelays();
+      await this.facts.guest.freeze();
+      this.#mustLive();
+      this.state = "hibernated";
+      this.hibernatedAt = this.#now();
+      return true;
+    });
+  }
+
+  /** Makes it run. Resolves with what it was before. @throws Refusal 409, 404 */
+  async wake(): Promise<SandboxState> {
+    if (this.state === "running" && !this.inTransition) {
+      return "running";
+    }
+    return await this.transition(async () => {
+      this.#mustLive();
+      const before = this.state;
+      if (before === "running") {
+        return before;
+      }
+      await this.facts.guest.thaw();
+      this.#mustLive();
+      if (before === "archived") {
+        this.deadline = this.#now() + this.leaseSeconds * 1000;
+      }
+      this.state = "running";
+      this.touch();
+      return before;
+    });
+  }
+
+  /** Archives it: frozen, no lease. Inside a transition. */
+  async archive(retentionSeconds: number): Promise<void> {
+    if (this.state === "running") {
+      await Promise.allSettled(this.#dials);
+      this.cutRelays();
+      await this.facts.guest.freeze();
+      this.#mustLive();
+    }
+    this.state = "archived";
+    this.deadline = retentionSeconds > 0 ? this.#now() + retentionSeconds * 1000 : undefined;
+  }
+
+  /** Grants a new lease and resolves with its end. Never wakes. @throws Refusal 409, 404 */
+  renew(seconds: number, onExpire: OnExpire | undefined): number {
+    this.#mustExist();
+    if (this.state === "archived") {
+      throw new Refusal(409, "archived sandboxes have no lease to renew: wake it first");
+    }
+    if (onExpire === "archive" && this.facts.key.net === "egress") {
+      throw new Refusal(409, "egress-lane sandboxes cannot be archived");
+    }
+    this.leaseSeconds = seconds;
+    this.onExpire = onExpire ?? this.onExpire;
+    const deadline = this.#now() + seconds * 1000;
+    this.deadline = deadline;
+    this.touch();
+    return deadline;
+  }
+
+  /**
+   * A connection to a guest port. An active one wakes a paused sandbox and counts as activity, a passive one does
+   * neither. @throws Refusal 404, 409, 502
+   */
+  async dial(port: number, active: boolean, signal: AbortSignal): Promise<Duplex> {
+    this.#mustLive();
+    if (active) {
+      // Looked at again after every wait, up to the step that makes the connection: a pause may have come in between.
+      while (this.state !== "running" || this.inTransition) {
+        await this.wake();
+      }
+      this.touch();
+    } else if (this.paused || this.inTransition) {
+      throw new Refusal(409, "sandbox is paused");
+    }
+    const dial = this.facts.guest.connect(port, { signal });
+    this.#dials.add(dial);
+    let relay: Duplex;
+    try {
+      relay = await dial;
+    } catch (cause) {
+      if (isDevNodeError(cause)) {
+        throw new Refusal(502, "guest port unreachable", { cause });
+      }
+      throw cause;
+    } finally {
+      this.#dials.delete(dial);
+    }
+    this.#relays.add(relay);
+    this.#active += active ? 1 : 0;
+    relay.once("close", () => {
+      this.#relays.delete(relay);
+      if (active) {
+        this.#active -= 1;
+        this.touch();
+      }
+    });
+    if (this.state !== "running") {
+      relay.destroy();
+    }
+    return relay;
+  }
+
+  cutRelays(): void {
+    for (const relay of this.#relays) {
+      relay.destroy();
+    }
+  }
+
+  /** Ends it for good. */
+  async release(): Promise<void> {
+    await this.transition(async () => {
+      this.state = "released";
+      this.cutRelays();
+      await this.facts.guest.destroy();
+    });
+  }
+
+  row(): SandboxRow {
+    const { key, tenant, claimRef, metadata } = this.facts;
+    const tier = tierOf(key);
+    return {
+      id: this.id,
+      key,
+      ...(tenant === undefined ? {} : { tenant }),
+      deadline: this.deadline === undefined ? ZERO_TIME : new Date(this.deadline).toISOString(),
+      claimed_at: new Date(this.claimedAt).toISOString(),
+      hibernated: this.state === "hibernated",
+      ...(this.state === "archived" ? { archived: true } : {}),
+      ...(claimRef === "" ? {} : { claim_ref: claimRef }),
+      ...(this.onExpire === "archive" ? { on_expire: "archive" } : {}),
+      ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
+      cpu_count: tier.cpuCount,
+      mem_total_bytes: tier.memoryBytes,
+      ...(this.failure === undefined ? {} : { failed: this.failure }),
+    };
+  }
+
+  #fail(reason: string): void {
+    if (this.state !== "released") {
+      this.state = "failed";
+      this.failure = `guest ended: ${reason}`;
+      this.cutRelays();
+    }
+  }
+
+  #mustExist(): void {
+    if (this.state === "released") {
+      throw new Refusal(404, "unknown sandbox");
+    }
+  }
+
+  #mustLive(): void {
+    this.#mustExist();
+    if (this.state === "failed") {
+      throw new Refusal(409, "sandbox failed: its guest ended");
+    }
+  }
+}
