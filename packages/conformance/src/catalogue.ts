@@ -1,0 +1,155 @@
+import type { TokenMode } from "./rig.ts";
+
+/** A client that is run from a process of its own. */
+export type ClientId = "js-2.51" | "js-2.50" | "py-2.51" | "py-newest";
+
+/** One row that a client process runs. */
+export interface ClientRow {
+  readonly suite: string;
+  readonly id: string;
+  readonly title: string;
+  /** Clients that can do it. @default all */
+  readonly clients?: readonly ClientId[];
+  /** Token modes in which the row means something. @default both */
+  readonly modes?: readonly TokenMode[];
+}
+
+const PYTHON = ["py-2.51", "py-newest"] as const;
+const NEWEST = ["py-newest"] as const;
+const SECRET = ["secret"] as const;
+
+/**
+ * Every row that client processes run, in running order. The runners know the rows by id; a row listed here that a
+ * runner does not report counts as failed, so neither side can forget one.
+ */
+export const CLIENT_ROWS: readonly ClientRow[] = [
+  { suite: "base", id: "B1", title: "create answers an id that fits a host name" },
+  { suite: "base", id: "B2", title: "the claim is on lane none with a ref of the namespace" },
+  { suite: "base", id: "B3", title: "commands.run echoes" },
+  { suite: "base", id: "B4", title: "files.write then files.read" },
+  { suite: "base", id: "B5", title: "getInfo at once" },
+  { suite: "base", id: "B6", title: "list shows it running, at once and after a poll" },
+  { suite: "base", id: "B7", title: "pause is true, then false" },
+  { suite: "base", id: "B8", title: "isRunning is false while paused" },
+  { suite: "base", id: "B9", title: "a fresh process connects, then isRunning is true" },
+  { suite: "base", id: "B10", title: "commands and files work through the fresh handle" },
+  { suite: "base", id: "B11", title: "another namespace sees and reaches nothing" },
+  { suite: "base", id: "B12", title: "a wrong key is an authentication error" },
+  { suite: "base", id: "B13", title: "network.denyOut is refused before any claim" },
+  { suite: "base", id: "B14", title: "setTimeout sets the lease" },
+  { suite: "base", id: "B15", title: "connect moves the lease out, never in" },
+  { suite: "base", id: "B16", title: "kill is true, then the sandbox is unknown" },
+
+  { suite: "paging", id: "P1", title: "pages of 2, 2 and 1, newest first, no repeats" },
+  { suite: "paging", id: "P2", title: "ascending order is the reverse" },
+  { suite: "paging", id: "P3", title: "a kill between pages neither repeats nor skips" },
+  { suite: "paging", id: "P4", title: "bad limit, order and token are 400" },
+  { suite: "paging", id: "P5", title: "the v1 list is unpaged" },
+  { suite: "paging", id: "P6", title: "state filters" },
+  { suite: "paging", id: "P7", title: "metadata filters match exactly" },
+  { suite: "paging", id: "P8", title: "startedAfter filters" },
+
+  { suite: "alias", id: "A1", title: "create without a template uses base and reports it" },
+  { suite: "alias", id: "A2", title: "first alias in sort order is named; filters accept aliases and image" },
+  { suite: "alias", id: "A3", title: "Template.exists for alias, image and unknown" },
+  { suite: "alias", id: "A4", title: "alias look-up without a key is 401" },
+  { suite: "alias", id: "A5", title: "the template list has the image with sorted aliases" },
+  { suite: "alias", id: "A6", title: "an alias with a size claims that size; the image is small" },
+
+  {
+    suite: "resume",
+    id: "R1",
+    title: "legacy resume of a paused sandbox is 201 with a working token",
+    clients: PYTHON,
+  },
+  { suite: "resume", id: "R2", title: "legacy resume of a running sandbox is 409", clients: PYTHON },
+  { suite: "resume", id: "R3", title: "legacy resume of an unknown sandbox is 404", clients: PYTHON },
+  { suite: "resume", id: "R4", title: "legacy resume without memory is 400 and wakes nothing", clients: PYTHON },
+  { suite: "resume", id: "R5", title: "legacy resume never shortens the lease", clients: PYTHON },
+  { suite: "resume", id: "R6", title: "autoPause on resume sets what happens at expiry", clients: PYTHON },
+
+  { suite: "commands", id: "CM1", title: "stdout and exit code 0" },
+  { suite: "commands", id: "CM2", title: "stderr is apart, callbacks get both" },
+  { suite: "commands", id: "CM3", title: "a failing command throws with its exit code" },
+  { suite: "commands", id: "CM4", title: "envs of one command do not leak to the next" },
+  { suite: "commands", id: "CM5", title: "cwd, and a missing cwd is an error" },
+  { suite: "commands", id: "CM6", title: "default user and user root" },
+  { suite: "commands", id: "CM7", title: "a command over its timeout throws TimeoutError" },
+  { suite: "commands", id: "CM8", title: "background command and wait" },
+  { suite: "commands", id: "CM9", title: "stdin: send, send bytes, close" },
+  { suite: "commands", id: "CM10", title: "kill ends a command; a second kill is false" },
+  { suite: "commands", id: "CM11", title: "list shows running commands" },
+  { suite: "commands", id: "CM12", title: "connect to a running command; unknown pid throws" },
+  { suite: "commands", id: "CM13", title: "special characters and heredocs" },
+  { suite: "commands", id: "CM14", title: "characters split over chunks arrive whole" },
+  { suite: "commands", id: "CM15", title: "an argument of 100 KB" },
+  { suite: "commands", id: "CM16", title: "8 MB of output arrive complete" },
+  { suite: "commands", id: "CM17", title: "a command outlives its disconnected client" },
+  { suite: "commands", id: "CM18", title: "20 commands at once in one sandbox" },
+
+  { suite: "files", id: "FL1", title: "every format of read gives all 256 byte values" },
+  { suite: "files", id: "FL2", title: "every kind of data can be written" },
+  { suite: "files", id: "FL3", title: "empty files in every format" },
+  { suite: "files", id: "FL4", title: "missing parents are made, files are replaced" },
+  { suite: "files", id: "FL5", title: "several files in one call" },
+  { suite: "files", id: "FL6", title: "list with depth 1 to 3, sorted" },
+  { suite: "files", id: "FL7", title: "getInfo of file, directory and link" },
+  { suite: "files", id: "FL8", title: "rename moves and overwrites" },
+  { suite: "files", id: "FL9", title: "remove, also of what is missing" },
+  { suite: "files", id: "FL10", title: "exists, and makeDir twice" },
+  { suite: "files", id: "FL11", title: "what is missing is the client's not-found class" },
+  { suite: "files", id: "FL12", title: "gzip both ways" },
+  { suite: "files", id: "FL13", title: "metadata of files" },
+  { suite: "files", id: "FL14", title: "relative and home paths, user root" },
+  { suite: "files", id: "FL15", title: "signed download and upload addresses", modes: SECRET },
+  { suite: "files", id: "FL16", title: "bad and expired signatures are 401", modes: SECRET },
+  { suite: "files", id: "FL17", title: "32 MB up and down, same digest" },
+  { suite: "files", id: "FL18", title: "parallel writes into one new folder" },
+  { suite: "files", id: "FL19", title: "watch: create, write, rename, remove; recursive" },
+
+  { suite: "pty", id: "PT1", title: "create, input, output, exit" },
+  { suite: "pty", id: "PT2", title: "resize" },
+  { suite: "pty", id: "PT3", title: "kill is true, then false" },
+  { suite: "pty", id: "PT4", title: "disconnect and reconnect" },
+
+  { suite: "surface", id: "S1", title: "envs at create" },
+  { suite: "surface", id: "S2", title: "metrics: a sample now, none for an old window" },
+  { suite: "surface", id: "S3", title: "snapshot: create, list, start from it, delete" },
+  { suite: "surface", id: "S4", title: "fork gives working children" },
+  { suite: "surface", id: "S5", title: "kill during a command" },
+  { suite: "surface", id: "S6", title: "a killed sandbox is not running and not found" },
+  { suite: "surface", id: "S7", title: "onTimeout pause: paused at expiry, also after a reconnect", modes: SECRET },
+  { suite: "surface", id: "S8", title: "a paused sandbox wakes on its first command" },
+  { suite: "surface", id: "S9", title: "options that cannot be honoured are 400 before any claim" },
+  { suite: "surface", id: "S10", title: "network rules of a running sandbox are refused with 400" },
+  { suite: "surface", id: "S11", title: "detail is the same while paused" },
+  { suite: "surface", id: "S12", title: "killed at the end of its lease", modes: SECRET },
+  { suite: "surface", id: "S13", title: "streamed input", clients: NEWEST },
+
+  { suite: "traffic", id: "X1", title: "20 sandboxes in parallel" },
+  { suite: "traffic", id: "X2", title: "a user port is public, by headers and by host" },
+  { suite: "traffic", id: "X3", title: "a closed port is a JSON 502; port 49983 needs a token" },
+  { suite: "traffic", id: "X4", title: "a client that hangs up during create leaves no sandbox" },
+
+  { suite: "default-create", id: "B17", title: "default create on a fleet without network lane" },
+];
+
+/** The rows of a suite that a client can run in a mode. */
+export function rowsFor(suite: string, client: ClientId, mode: TokenMode): readonly ClientRow[] {
+  return CLIENT_ROWS.filter(
+    (row) => row.suite === suite && (row.clients ?? [client]).includes(client) && (row.modes ?? [mode]).includes(mode),
+  );
+}
+
+/** Suites of client rows that run on the shared rig, in running order. */
+export const SHARED_SUITES = [
+  "base",
+  "paging",
+  "alias",
+  "resume",
+  "commands",
+  "files",
+  "pty",
+  "surface",
+  "traffic",
+] as const;

@@ -1,0 +1,66 @@
+import { readArgs, USAGE } from "./args.ts";
+import { ProcessSet } from "./processes.ts";
+import { findPrograms } from "./programs.ts";
+import { createResultCollector } from "./results.ts";
+import { knownLimitNotes, listing, run } from "./run.ts";
+import { resultTable } from "./table.ts";
+
+const say = (line: string): void => void process.stdout.write(`${line}\n`);
+
+async function main(): Promise<number> {
+  let args;
+  try {
+    args = readArgs(process.argv.slice(2));
+  } catch (error) {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n${USAGE}`);
+    return 2;
+  }
+  if (args.help || args.list) {
+    process.stdout.write(args.help ? USAGE : listing());
+    return 0;
+  }
+  const programs = findPrograms();
+  const collector = createResultCollector({
+    informational: ["py-newest secret", "py-newest seed"],
+    skipFails: process.env["CI"] === "true",
+  });
+  const begun = performance.now();
+  await using set = new ProcessSet();
+  // Without this a Ctrl-C would leave nodes and their guests behind.
+  for (const [signal, code] of [
+    ["SIGINT", 130],
+    ["SIGTERM", 143],
+  ] as const) {
+    process.once(signal, () => {
+      void set[Symbol.asyncDispose]().finally(() => process.exit(code));
+    });
+  }
+  process.once("exit", () => set.killAllNow());
+
+  let broke: Error | undefined;
+  try {
+    await run({ set, programs, args, collector, say });
+  } catch (error) {
+    broke = error instanceof Error ? error : new Error("something that is not an error was thrown", { cause: error });
+  }
+  say("");
+  say(resultTable(collector.results));
+  for (const failure of collector.failures()) {
+    say(
+      `\n${failure.suite} ${failure.row} (${failure.client}) ${failure.title}\n  ${failure.detail.replaceAll("\n", "\n  ")}`,
+    );
+  }
+  const notes = await knownLimitNotes(collector, undefined);
+  if (notes.length > 0) {
+    say(`\nnewest Python client, not counted:\n${notes.map((note) => `  ${note}`).join("\n")}`);
+  }
+  if (broke !== undefined) {
+    say(`\nthe run broke off: ${broke.message}`);
+  }
+  say(`\n${Math.round((performance.now() - begun) / 1_000)} s`);
+  const { passed, failed } = collector.totals();
+  say(collector.closingLine());
+  return broke === undefined && failed === 0 && passed > 0 ? 0 : 1;
+}
+
+process.exitCode = await main();

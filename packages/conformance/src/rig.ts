@@ -1,0 +1,232 @@
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { request } from "undici";
+
+import { type NodeAdmin, nodeAdmin } from "./node-admin.ts";
+import { waitFor } from "./polling.ts";
+import { freePorts } from "./ports.ts";
+import type { ManagedProcess, ProcessSet } from "./processes.ts";
+import { cleanEnv, type Programs } from "./programs.ts";
+
+/** Which token the clients get: the node's claim token (`seed`), or one derived with a secret (`secret`). */
+export type TokenMode = "seed" | "secret";
+
+/** What a client needs to know of a running rig. It travels to the client processes as JSON. */
+export interface RigFacts {
+  readonly mode: TokenMode;
+  readonly apiUrl: string;
+  /** Origin of the data plane; requests name the sandbox by headers or by the `Host`. */
+  readonly proxyUrl: string;
+  readonly domain: string;
+  /** Keys of the namespaces `ns1`, `ns2` and `ns3`; the last one is for rows that count what a namespace holds. */
+  readonly keys: { readonly one: string; readonly two: string; readonly three: string };
+  /** Image behind the alias `base`. */
+  readonly image: string;
+  readonly nodeAddresses: readonly string[];
+  readonly nodeToken: string;
+  readonly pollMs: number;
+}
+
+/** A running `sandbox-e2b dev`, or a front over nodes in other processes. */
+export interface Rig extends AsyncDisposable {
+  readonly facts: RigFacts;
+  readonly front: ManagedProcess;
+  readonly nodes: readonly NodeAdmin[];
+  readonly stateDir: string;
+  stop(): Promise<void>;
+}
+
+/** Aliases every rig knows beside `base`. The first of one image in sort order is what replies name. */
+export const ALIASES = { default: "base", second: "code-interpreter-v1", medium: "medium-box" } as const;
+
+/** The image the rigs keep warm guests of. */
+export const IMAGE = "conformance/guest:24.04";
+
+const API_KEYS = {
+  one: "e2b_11111111111111111111111111111111",
+  two: "e2b_22222222222222222222222222222222",
+  three: "e2b_33333333333333333333333333333333",
+} as const;
+
+const NODE_TOKEN = "conformance-node-token";
+const DOMAIN = "sandbox.example.test";
+
+/** Choices of {@link startDev}. */
+export interface DevOptions {
+  readonly mode: TokenMode;
+  readonly isolation?: string | undefined;
+  /** Warm guests per node on the lane without network. @default 4 */
+  readonly warm?: number;
+  /** Warm guests per node on the lane with network. @default 1 */
+  readonly warmEgress?: number;
+  readonly nodes?: number;
+  /** @default 1000 */
+  readonly pollMs?: number;
+  readonly extraFlags?: readonly string[];
+  /** Extra environment of the program. */
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** The files a rig hands to the programs, in a folder that only this rig uses. */
+export interface RigFiles {
+  readonly dir: string;
+  readonly keyFile: string;
+  readonly aliasFile: string;
+  readonly tokenFile: string;
+  readonly secretFile: string;
+}
+
+/** Writes keys, aliases, node token and secret into a new folder. */
+export async function writeRigFiles(label: string): Promise<RigFiles> {
+  const dir = await mkdtemp(join(tmpdir(), `conformance-${label}-`));
+  const files: RigFiles = {
+    dir,
+    keyFile: join(dir, "keys"),
+    aliasFile: join(dir, "aliases"),
+    tokenFile: join(dir, "token"),
+    secretFile: join(dir, "secret"),
+  };
+  await mkdir(join(dir, "state"), { recursive: true, mode: 0o700 });
+  const mode = 0o600;
+  await writeFile(
+    files.keyFile,
+    `# keys of the conformance run\n${API_KEYS.one} ns1\n${API_KEYS.two} ns2\n${API_KEYS.three} ns3\n`,
+    { mode },
+  );
+  await writeFile(
+    files.aliasFile,
+    `${ALIASES.default} ${IMAGE}\n${ALIASES.second} ${IMAGE}\n${ALIASES.medium} ${IMAGE} medium\n`,
+    { mode },
+  );
+  await writeFile(files.tokenFile, `${NODE_TOKEN}\n`, { mode });
+  await writeFile(files.secretFile, "conformance-envd-secret\n", { mode });
+  return files;
+}
+
+/** The service flags every rig gives to its front. */
+export function frontFlags(
+  files: RigFiles,
+  mode: TokenMode,
+  apiPort: number,
+  proxyPort: number,
+  pollMs: number,
+): string[] {
+  return [
+    `--e2b-bind-address=127.0.0.1:${apiPort}`,
+    `--envd-proxy-bind-address=127.0.0.1:${proxyPort}`,
+    `--e2b-domain=${DOMAIN}`,
+    `--e2b-api-key-file=${files.keyFile}`,
+    `--e2b-template-aliases=${files.aliasFile}`,
+    `--e2b-envd-secret-file=${mode === "secret" ? files.secretFile : ""}`,
+    `--sandboxd-token-file=${files.tokenFile}`,
+    `--inventory-poll=${pollMs}ms`,
+    "--envd-proxy-public-ports=all",
+  ];
+}
+
+/** Starts `sandbox-e2b dev` and returns once every pool is full and both surfaces answer. */
+export async function startDev(set: ProcessSet, programs: Programs, options: DevOptions): Promise<Rig> {
+  const files = await writeRigFiles(`dev-${options.mode}`);
+  const [apiPort = 0, proxyPort = 0] = await freePorts(2);
+  const pollMs = options.pollMs ?? 1_000;
+  const envFile = join(files.dir, "env");
+  const stateDir = join(files.dir, "state");
+  const warm = options.warm ?? 4;
+  const warmEgress = options.warmEgress ?? 1;
+  const front = await set.start({
+    name: `sandbox-e2b dev (${options.mode})`,
+    command: process.execPath,
+    args: [
+      programs.sandboxE2b,
+      "dev",
+      `--nodes=${options.nodes ?? 2}`,
+      `--env-file=${envFile}`,
+      `--state-dir=${stateDir}`,
+      `--isolation=${options.isolation ?? "auto"}`,
+      `--image=${IMAGE}`,
+      `--warm=${warm}`,
+      `--warm-egress=${warmEgress}`,
+      ...frontFlags(files, options.mode, apiPort, proxyPort, pollMs),
+      ...(options.extraFlags ?? []),
+    ],
+    env: cleanEnv({ OPERATOR_LOG_LEVEL: "debug", ...options.env }),
+  });
+  try {
+    const up = await front.waitForOutput(/mesh inventory up seeds=\[[^\]]*\] nodes=\[([^\]]*)\]/, 60_000);
+    const nodeAddresses = (up[1] ?? "").split(" ").filter((address) => address !== "");
+    const nodes = nodeAddresses.map((address) => nodeAdmin(address, NODE_TOKEN));
+    await waitFor("the env file of dev", () => readFile(envFile, "utf8"), 60_000);
+    const facts: RigFacts = {
+      mode: options.mode,
+      apiUrl: `http://127.0.0.1:${apiPort}`,
+      proxyUrl: `http://127.0.0.1:${proxyPort}`,
+      domain: DOMAIN,
+      keys: API_KEYS,
+      image: IMAGE,
+      nodeAddresses,
+      nodeToken: NODE_TOKEN,
+      pollMs,
+    };
+    await poolsFull(nodes);
+    await surfacesUp(facts);
+    return rigOf(facts, front, nodes, stateDir, files.dir);
+  } catch (error) {
+    await front.stop(2_000);
+    await rm(files.dir, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+/** Waits until every pool of every node holds as many warm guests as it wants. */
+export async function poolsFull(nodes: readonly NodeAdmin[], timeoutMs = 90_000): Promise<void> {
+  for (const node of nodes) {
+    await waitFor(
+      `full pools on node ${node.address}`,
+      async () => (await node.info()).pools.every((pool) => pool.warm >= pool.target),
+      timeoutMs,
+      200,
+    );
+  }
+}
+
+/** Waits until both surfaces answer their health routes and the front has seen the full pools. */
+export async function surfacesUp(facts: RigFacts): Promise<void> {
+  for (const url of [`${facts.apiUrl}/health`, `${facts.proxyUrl}/healthz`]) {
+    await waitFor(
+      url,
+      async () => {
+        const response = await request(url);
+        await response.body.dump();
+        return response.statusCode === 204;
+      },
+      30_000,
+    );
+  }
+  await new Promise((resolve) => setTimeout(resolve, facts.pollMs + 300));
+}
+
+/** Bundles a front with its nodes; stopping it stops the front and removes the rig's folder. */
+export function rigOf(
+  facts: RigFacts,
+  front: ManagedProcess,
+  nodes: readonly NodeAdmin[],
+  stateDir: string,
+  dir: string,
+  others: readonly ManagedProcess[] = [],
+): Rig {
+  const stop = async (): Promise<void> => {
+    await front.stop();
+    await Promise.all(others.map((child) => child.stop()));
+    await rm(dir, { recursive: true, force: true });
+  };
+  return { facts, front, nodes, stateDir, stop, [Symbol.asyncDispose]: stop };
+}
+
+/** Constants of a rig that other rigs share. */
+export const RIG: Pick<RigFacts, "keys" | "nodeToken" | "domain"> = {
+  keys: API_KEYS,
+  nodeToken: NODE_TOKEN,
+  domain: DOMAIN,
+};

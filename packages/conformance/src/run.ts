@@ -1,0 +1,258 @@
+import { readFile } from "node:fs/promises";
+
+import type { Args } from "./args.ts";
+import { CLIENT_ROWS, type ClientId, SHARED_SUITES } from "./catalogue.ts";
+import { type Launcher, launcherFor, runClientSuite } from "./clients.ts";
+import { type HarnessRow, runHarnessRows } from "./harness-rows.ts";
+import { compareWithKnownLimits, type KnownLimits } from "./known-limits.ts";
+import type { ProcessSet } from "./processes.ts";
+import { cleanEnv, type Programs } from "./programs.ts";
+import type { ResultCollector } from "./results.ts";
+import { ALIASES, frontFlags, IMAGE, type Rig, startDev, type TokenMode, writeRigFiles } from "./rig.ts";
+import { CLI_CLIENT, cliRows } from "../suites/cli.ts";
+import { capacityRows, failureRows, startupRows } from "../suites/failures.ts";
+import { ISOLATIONS, isolationRows } from "../suites/isolation.ts";
+import { meshRows } from "../suites/mesh.ts";
+import { teardownRows } from "../suites/teardown.ts";
+
+const MODES: readonly TokenMode[] = ["secret", "seed"];
+const QUICK_CLIENTS: readonly ClientId[] = ["js-2.51", "js-2.50", "py-2.51"];
+
+/** Suites that the harness itself runs, beside those of {@link SHARED_SUITES}. */
+export const HARNESS_SUITES = ["cli", "failures", "startup", "capacity", "mesh", "teardown", "isolation"] as const;
+
+/** Everything a run works with. */
+export interface RunContext {
+  readonly set: ProcessSet;
+  readonly programs: Programs;
+  readonly args: Args;
+  readonly collector: ResultCollector;
+  readonly say: (line: string) => void;
+}
+
+/** Runs what the arguments ask for and fills the collector. */
+export async function run(context: RunContext): Promise<void> {
+  const { args } = context;
+  const everything = args.suite === "quick" || args.suite === "full";
+  const known: readonly string[] = [...SHARED_SUITES, ...HARNESS_SUITES];
+  if (!everything && !known.includes(args.suite)) {
+    throw new Error(`unknown suite ${args.suite}: want quick, full, ${known.join(", ")}`);
+  }
+  const wants = (suite: string): boolean => everything || args.suite === suite;
+  const asked = args.client ?? undefined;
+  const clients: readonly ClientId[] =
+    asked === undefined
+      ? [...QUICK_CLIENTS, ...(args.suite === "full" ? (["py-newest"] as const) : [])]
+      : asked === CLI_CLIENT
+        ? []
+        : [asked];
+  const withCli = asked === undefined || asked === CLI_CLIENT;
+  const withHarness = asked === undefined;
+
+  const launchers = new Map<ClientId, Launcher>();
+  for (const client of clients) {
+    const launcher = await launcherFor(context.set, client);
+    launchers.set(client, launcher);
+    context.say(`${client}: ${launcher.kind === "ready" ? `e2b ${launcher.version}` : launcher.reason}`);
+  }
+
+  const suites = SHARED_SUITES.filter(wants);
+  if (suites.length > 0 || (withCli && wants("cli")) || (withHarness && wants("failures"))) {
+    for (const mode of MODES) {
+      await sharedRig(context, mode, {
+        suites,
+        clients,
+        launchers,
+        withCli: withCli && wants("cli"),
+        withFailures: withHarness && wants("failures"),
+      });
+    }
+  }
+  if (wants("capacity")) {
+    await capacityRig(context, clients, launchers, withHarness);
+  }
+  if (!withHarness) {
+    return;
+  }
+  if (wants("startup")) {
+    await rowsOf(
+      context,
+      "startup",
+      startupRows((label, change) => startFails(context, label, change)),
+    );
+  }
+  if (wants("mesh")) {
+    await rowsAndClose(context, "mesh", meshRows(context.set, context.programs, args.isolation));
+  }
+  if (wants("teardown")) {
+    await rowsOf(context, "teardown", teardownRows(context.set, context.programs, args.isolation));
+  }
+  if (wants("isolation")) {
+    for (const isolation of ISOLATIONS) {
+      await rowsAndClose(context, "isolation", isolationRows(context.set, context.programs, isolation));
+    }
+  }
+}
+
+/** Suites and rows, for `--list`. */
+export function listing(): string {
+  const lines = CLIENT_ROWS.map((row) => `${row.suite.padEnd(15)} ${row.id.padEnd(6)} ${row.title}`);
+  return [...lines, "", `suites of the harness: ${HARNESS_SUITES.join(", ")}`, ""].join("\n");
+}
+
+interface SharedRigJob {
+  readonly suites: readonly string[];
+  readonly clients: readonly ClientId[];
+  readonly launchers: ReadonlyMap<ClientId, Launcher>;
+  readonly withCli: boolean;
+  readonly withFailures: boolean;
+}
+
+/** One `dev` that all clients use one after the other. */
+async function sharedRig(context: RunContext, mode: TokenMode, job: SharedRigJob): Promise<void> {
+  const { set, programs, args, collector, say } = context;
+  const rig = await startDev(set, programs, { mode, isolation: args.isolation, warm: 12, warmEgress: 1 });
+  try {
+    for (const client of job.clients) {
+      for (const suite of job.suites) {
+        const launcher = job.launchers.get(client) ?? { kind: "absent", reason: "no launcher" };
+        await runClientSuite({
+          set,
+          launcher,
+          client,
+          suite,
+          rig: rig.facts,
+          collector,
+          onlyRow: args.row,
+          onRow: say,
+        });
+        await stillUp(context, rig, suite, `${client} ${mode}`);
+      }
+    }
+    if (job.withCli) {
+      await rowsAndClose(context, "cli", cliRows(set, rig.facts), `${CLI_CLIENT} ${mode}`);
+    }
+    if (job.withFailures) {
+      await rowsOf(context, "failures", failureRows(rig), `raw ${mode}`);
+    }
+  } finally {
+    await rig.stop();
+  }
+}
+
+/** A client that ends the server ends all rows after it: say so once, where it happened. */
+async function stillUp(context: RunContext, rig: Rig, suite: string, client: string): Promise<void> {
+  if (!rig.front.running()) {
+    context.collector.add({
+      suite,
+      client,
+      row: "UP",
+      title: "the server outlives the suite",
+      status: "fail",
+      detail: rig.front.tail(),
+      ms: 0,
+    });
+    throw new Error(`the server ended during ${suite} of ${client}\n${rig.front.tail()}`);
+  }
+}
+
+/** A fleet without network lane and with room for few, for rows that need exactly that. */
+async function capacityRig(
+  context: RunContext,
+  clients: readonly ClientId[],
+  launchers: ReadonlyMap<ClientId, Launcher>,
+  withHarness: boolean,
+): Promise<void> {
+  const { set, programs, args, collector, say } = context;
+  await using rig = await startDev(set, programs, {
+    mode: "secret",
+    isolation: args.isolation,
+    warm: 2,
+    warmEgress: 0,
+    extraFlags: ["--max-claims=2"],
+  });
+  for (const client of clients) {
+    const launcher = launchers.get(client) ?? { kind: "absent", reason: "no launcher" };
+    await runClientSuite({
+      set,
+      launcher,
+      client,
+      suite: "default-create",
+      rig: rig.facts,
+      collector,
+      onlyRow: args.row,
+      onRow: say,
+    });
+  }
+  if (withHarness) {
+    await rowsOf(context, "capacity", capacityRows(rig), "raw secret");
+  }
+}
+
+async function rowsOf(
+  context: RunContext,
+  suite: string,
+  rows: readonly HarnessRow[],
+  client = "harness",
+): Promise<void> {
+  const { collector, args, say } = context;
+  await runHarnessRows(rows, { suite, client, collector, onlyRow: args.row, onRow: say });
+}
+
+/** Rows that hold a rig of their own, which is closed whatever becomes of them. */
+async function rowsAndClose(
+  context: RunContext,
+  suite: string,
+  held: { readonly rows: readonly HarnessRow[]; readonly close: () => Promise<void> },
+  client?: string,
+): Promise<void> {
+  try {
+    await rowsOf(context, suite, held.rows, client);
+  } finally {
+    await held.close();
+  }
+}
+
+/** Starts the service with flags that must end it, over a node that is not needed. */
+async function startFails(
+  context: RunContext,
+  label: string,
+  change: (dir: string) => Promise<readonly string[]>,
+): Promise<{ code: number | null; stderr: string }> {
+  const files = await writeRigFiles(label);
+  const flags = [`--sandboxd-seeds=127.0.0.1:9`, ...frontFlags(files, "secret", 0, 0, 500)];
+  const changed = await change(files.dir);
+  const names = new Set(changed.map((flag) => flag.split("=")[0]));
+  const aliasNames = ["--e2b-template-aliases", "--e2b-template-alias-file"];
+  const replaced = (flag: string): boolean => {
+    const name = flag.split("=")[0] ?? "";
+    return names.has(name) || (aliasNames.includes(name) && aliasNames.some((other) => names.has(other)));
+  };
+  const child = await context.set.start({
+    name: `start ${label}`,
+    command: process.execPath,
+    args: [context.programs.sandboxE2b, ...flags.filter((flag) => !replaced(flag)), ...changed],
+    env: cleanEnv({ OPERATOR_LOG_LEVEL: "info" }),
+  });
+  const timer = setTimeout(() => child.signal("SIGKILL", true), 20_000);
+  const { code } = await child.ended;
+  clearTimeout(timer);
+  return { code, stderr: child.stderr() };
+}
+
+/** Compares the newest Python client's failures with the list; answers lines to print. */
+export async function knownLimitNotes(collector: ResultCollector, version: string | undefined): Promise<string[]> {
+  const results = collector.results.filter((result) => result.client.startsWith("py-newest"));
+  if (results.length === 0) {
+    return [];
+  }
+  const limits = JSON.parse(await readFile(new URL("../known-limits.json", import.meta.url), "utf8")) as KnownLimits;
+  const lines = compareWithKnownLimits(limits, results);
+  if (version !== undefined && version !== limits.version) {
+    lines.unshift(`the list is of version ${limits.version}, this is ${version}`);
+  }
+  return lines;
+}
+
+/** Names that documentation and tests share. */
+export const NAMES: { readonly image: string; readonly aliases: typeof ALIASES } = { image: IMAGE, aliases: ALIASES };

@@ -1,0 +1,282 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { setTimeout as delay } from "node:timers/promises";
+
+import { callApi, createSandbox, type Created, killSandbox } from "../src/api.ts";
+import type { HarnessRow } from "../src/harness-rows.ts";
+import type { ProcessSet } from "../src/processes.ts";
+import { cleanEnv } from "../src/programs.ts";
+import type { RigFacts } from "../src/rig.ts";
+
+/** The column of the installed CLI. */
+export const CLI_CLIENT = "cli-2.19";
+
+interface Done {
+  readonly code: number | null;
+  readonly out: string;
+  readonly err: string;
+}
+
+const RUNNER = fileURLToPath(new URL("../node_modules/@e2b/cli/dist/index.js", import.meta.url));
+const UNKNOWN = "sb-0000000000000000";
+
+/** Rows of the E2B CLI, run as a user runs it: its program, the documented variables, an empty home. */
+export function cliRows(set: ProcessSet, rig: RigFacts): { rows: readonly HarnessRow[]; close: () => Promise<void> } {
+  let home: Promise<string> | undefined;
+  let shared: Promise<Created> | undefined;
+
+  const cli = async (args: readonly string[], input?: string | Uint8Array, key?: string): Promise<Done> => {
+    home ??= mkdtemp(join(tmpdir(), "conformance-cli-"));
+    const child = await set.start({
+      name: `e2b ${args.slice(0, 2).join(" ")}`,
+      command: process.execPath,
+      args: [RUNNER, ...args],
+      env: {
+        ...cleanEnv(),
+        HOME: await home,
+        NO_COLOR: "1",
+        FORCE_COLOR: "0",
+        NO_UPDATE_NOTIFIER: "1",
+        E2B_API_KEY: key ?? rig.keys.one,
+        E2B_API_URL: rig.apiUrl,
+        E2B_DOMAIN: rig.domain,
+        E2B_SANDBOX_URL: rig.proxyUrl,
+      },
+      ...(input === undefined ? {} : { input }),
+    });
+    const timer = setTimeout(() => child.signal("SIGKILL", true), 30_000);
+    const { code } = await child.ended;
+    clearTimeout(timer);
+    return { code, out: child.stdout(), err: child.stderr() };
+  };
+  const ok = async (args: readonly string[], input?: string | Uint8Array): Promise<string> => {
+    const done = await cli(args, input);
+    assert.equal(done.code, 0, `e2b ${args.join(" ")}: ${done.err.slice(-400) || done.out.slice(-400)}`);
+    return done.out;
+  };
+  const json = async (args: readonly string[]): Promise<unknown> => {
+    const out = await ok(args);
+    return JSON.parse(out.slice(out.search(/[[{]/)));
+  };
+  const sandbox = async (): Promise<Created> => {
+    shared ??= createSandbox(rig, { metadata: { owner: "cli" }, timeout: 300 });
+    return shared;
+  };
+
+  const rows: HarnessRow[] = [
+    {
+      id: "C1",
+      title: "sandbox logs of a known sandbox: exit 0, no line",
+      run: async () => {
+        const out = await ok(["sandbox", "logs", (await sandbox()).sandboxID]);
+        assert.match(out, /Logs for sandbox/);
+        assert.equal(out.trim().split("\n").length, 1, out);
+        assert.equal(await ok(["sandbox", "logs", "--format", "json", (await sandbox()).sandboxID]), "");
+      },
+    },
+    {
+      id: "C2",
+      title: "sandbox logs of an unknown sandbox: exit 1",
+      run: async () => {
+        const done = await cli(["sandbox", "logs", UNKNOWN]);
+        assert.equal(done.code, 1);
+        assert.match(done.err, /\[404\] not found/);
+      },
+    },
+    {
+      id: "C3",
+      title: "sandbox logs -f ends when the sandbox is killed",
+      run: async () => {
+        const own = await createSandbox(rig);
+        const following = cli(["sandbox", "logs", "-f", own.sandboxID]);
+        await delay(2_500);
+        await killSandbox(rig, own.sandboxID);
+        const done = await following;
+        assert.ok(done.code === 0 || done.code === 1, `exit ${done.code}`);
+      },
+    },
+    {
+      id: "C4a",
+      title: "sandbox list -f json, with filters",
+      run: async () => {
+        const own = await sandbox();
+        const list = (await json(["sandbox", "list", "-f", "json"])) as {
+          sandboxId: string;
+          state: string;
+          name: string;
+        }[];
+        const found = list.find((item) => item.sandboxId === own.sandboxID);
+        assert.deepEqual([found?.state, found?.name], ["running", "base"]);
+        const mine = (await json(["sandbox", "list", "-f", "json", "-m", "owner=cli"])) as { sandboxId: string }[];
+        assert.deepEqual(
+          mine.map((item) => item.sandboxId),
+          [own.sandboxID],
+        );
+        assert.deepEqual(await json(["sandbox", "list", "-f", "json", "-m", "owner=nobody"]), []);
+        assert.match(await ok(["sandbox", "list"]), new RegExp(own.sandboxID));
+      },
+    },
+    {
+      id: "C4b",
+      title: "sandbox info -f json",
+      run: async () => {
+        const own = await sandbox();
+        const info = (await json(["sandbox", "info", "-f", "json", own.sandboxID])) as Record<string, unknown>;
+        assert.deepEqual(
+          [info["sandboxId"], info["templateId"], info["state"], info["metadata"]],
+          [own.sandboxID, rig.image, "running", { owner: "cli" }],
+        );
+        assert.ok(Date.parse(String(info["endAt"])) > Date.now(), "endAt is ahead");
+        assert.match(await ok(["sandbox", "info", own.sandboxID]), /State: running/);
+        const unknown = await cli(["sandbox", "info", UNKNOWN]);
+        assert.equal(unknown.code, 1);
+      },
+    },
+    {
+      id: "C4c",
+      title: "sandbox metrics --format json",
+      run: async () => {
+        const sample = (await json(["sandbox", "metrics", "--format", "json", (await sandbox()).sandboxID])) as Record<
+          string,
+          unknown
+        >;
+        for (const name of ["cpuCount", "cpuUsedPct", "memUsed", "memTotal", "diskUsed", "diskTotal"]) {
+          assert.equal(typeof sample[name], "number", name);
+        }
+      },
+    },
+    {
+      id: "C5a",
+      title: "sandbox exec: output, exit code, options",
+      run: async () => {
+        const id = (await sandbox()).sandboxID;
+        assert.equal(await ok(["sandbox", "exec", id, "echo hi"]), "hi\n");
+        assert.equal(
+          await ok(["sandbox", "exec", "-c", "/tmp", "-u", "root", "-e", "A=b c", id, 'echo "$(pwd) $(whoami) $A"']),
+          "/tmp root b c\n",
+        );
+        const failing = await cli(["sandbox", "exec", id, "--", "sh", "-lc", "echo no >&2; exit 9"]);
+        assert.deepEqual([failing.code, failing.err.includes("no\n")], [9, true]);
+        const unknown = await cli(["sandbox", "exec", UNKNOWN, "true"]);
+        assert.equal(unknown.code, 1);
+      },
+    },
+    {
+      id: "C5b",
+      title: "sandbox exec with piped input",
+      run: async () => {
+        const id = (await sandbox()).sandboxID;
+        assert.equal((await ok(["sandbox", "exec", id, "--", "sh", "-lc", "wc -c"], "sixsix")).trim(), "6");
+        const big = Buffer.alloc(300_000, "x\n");
+        assert.equal((await ok(["sandbox", "exec", id, "--", "wc", "-l"], big)).trim(), "150000");
+      },
+    },
+    {
+      id: "C5c",
+      title: "sandbox exec in the background",
+      run: async () => {
+        const id = (await sandbox()).sandboxID;
+        const done = await cli(["sandbox", "exec", "-b", id, "sleep 1; echo later > /tmp/later"]);
+        assert.equal(done.code, 0, done.err);
+        assert.match(done.err.trim(), /^\d+$/);
+        await delay(1_500);
+        assert.equal(await ok(["sandbox", "exec", id, "cat /tmp/later"]), "later\n");
+      },
+    },
+    {
+      id: "C4d",
+      title: "sandbox pause, twice, then resume",
+      run: async () => {
+        const id = (await sandbox()).sandboxID;
+        assert.match(await ok(["sandbox", "pause", id]), /has been paused/);
+        assert.match(await ok(["sandbox", "pause", id]), /already paused/);
+        const paused = (await json(["sandbox", "list", "-s", "paused", "-f", "json"])) as { sandboxId: string }[];
+        assert.ok(
+          paused.some((item) => item.sandboxId === id),
+          "listed as paused",
+        );
+        assert.match(await ok(["sandbox", "resume", id]), /has been resumed/);
+        assert.equal(await ok(["sandbox", "exec", id, "echo awake"]), "awake\n");
+        const unknown = await cli(["sandbox", "resume", UNKNOWN]);
+        assert.equal(unknown.code, 1);
+      },
+    },
+    {
+      id: "C4e",
+      title: "sandbox snapshot create, list, delete",
+      run: async () => {
+        const id = (await sandbox()).sandboxID;
+        const created = await ok(["sandbox", "snapshot", "create", "-n", "cli-snap", id]);
+        const snapshot = /ck_[0-9a-f]+/.exec(created)?.[0] ?? "";
+        assert.notEqual(snapshot, "", created);
+        const list = (await json(["sandbox", "snapshot", "list", "-f", "json", id])) as {
+          snapshotId: string;
+          names: string[];
+        }[];
+        assert.deepEqual(list.find((item) => item.snapshotId === snapshot)?.names, ["cli-snap"]);
+        assert.match(await ok(["sandbox", "snapshot", "delete", snapshot]), /has been deleted/);
+        const again = await cli(["sandbox", "snapshot", "delete", snapshot]);
+        assert.match(again.err, /wasn't found/);
+      },
+    },
+    {
+      id: "C6",
+      title: "template list, pretty and JSON, with valid dates",
+      run: async () => {
+        const list = (await json(["template", "list", "-f", "json"])) as { templateID: string; createdAt: string }[];
+        const entry = list.find((item) => item.templateID === rig.image);
+        assert.ok(!Number.isNaN(Date.parse(entry?.createdAt ?? "")), "createdAt");
+        const pretty = await ok(["template", "list"]);
+        assert.ok(pretty.includes(rig.image), pretty);
+        assert.doesNotMatch(pretty, /Invalid Date/);
+      },
+    },
+    {
+      id: "C7",
+      title: "template publish of a pool image: exit 1 with [404]",
+      run: async () => {
+        const done = await cli(["template", "publish", "-y", rig.image]);
+        assert.equal(done.code, 1, done.out);
+        assert.match(done.out + done.err, /\[404\]/);
+      },
+    },
+    {
+      id: "C9",
+      title: "sandbox kill, of an unknown id, and of all",
+      run: async () => {
+        const id = (await sandbox()).sandboxID;
+        assert.match(await ok(["sandbox", "kill", id]), /has been killed/);
+        const again = await cli(["sandbox", "kill", id]);
+        assert.deepEqual([again.code, /wasn't found/.test(again.err)], [0, true]);
+        const two = [await createSandbox(rig), await createSandbox(rig)];
+        assert.match(await ok(["sandbox", "kill", "--all"]), /Killed \d+ running sandboxes/);
+        for (const one of two) {
+          assert.equal((await callApi(rig, "GET", `/sandboxes/${one.sandboxID}`)).status, 404);
+        }
+      },
+    },
+    {
+      id: "C10",
+      title: "a wrong key is refused: exit 1",
+      run: async () => {
+        const done = await cli(["sandbox", "list"], undefined, "e2b_ffffffffffffffffffffffffffffffff");
+        assert.equal(done.code, 1);
+        assert.match(done.err, /Unauthorized/);
+      },
+    },
+  ];
+
+  const close = async (): Promise<void> => {
+    const own = await shared?.catch(() => undefined);
+    if (own !== undefined) {
+      await killSandbox(rig, own.sandboxID).catch(() => undefined);
+    }
+    if (home !== undefined) {
+      await rm(await home, { recursive: true, force: true });
+    }
+  };
+  return { rows, close };
+}

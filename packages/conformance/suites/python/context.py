@@ -1,0 +1,159 @@
+"""What the rows of the Python SDK work with."""
+
+import http.client
+import json
+import re
+import time
+import urllib.parse
+
+from e2b import Sandbox
+
+
+class RowContext:
+    """One suite's state: the rig, the sandbox its rows share, and what has to be killed at the end."""
+
+    def __init__(self, job):
+        self.job = job
+        self.rig = job["rig"]
+        self._shared = None
+        self._made = set()
+
+    def options(self, key=None):
+        """Connection options for the key of namespace ns1, or another key."""
+        return {
+            "api_key": key or self.rig["keys"]["one"],
+            "api_url": self.rig["apiUrl"],
+            "domain": self.rig["domain"],
+            "sandbox_url": self.rig["proxyUrl"],
+        }
+
+    def create(self, template=None, **options):
+        """Creates a sandbox that is killed when the suite ends."""
+        sandbox = Sandbox.create(template, **{"timeout": 120, **self.options(), **options})
+        self._made.add(sandbox.sandbox_id)
+        return sandbox
+
+    def shared(self):
+        """The sandbox of this suite."""
+        if self._shared is None:
+            self._shared = self.create(timeout=600)
+        return self._shared
+
+    def share(self, sandbox):
+        self._shared = sandbox
+        self._made.add(sandbox.sandbox_id)
+
+    def clean_up(self):
+        for key in self.rig["keys"].values():
+            for sandbox_id in self._made:
+                try:
+                    Sandbox.kill(sandbox_id, **self.options(key))
+                except Exception:
+                    pass
+
+    def raw(self, method, path, body=None, key=""):
+        """A call of the control plane without the SDK. Gives status, headers and parsed body."""
+        headers = {}
+        if key is not None:
+            headers["X-API-KEY"] = key or self.rig["keys"]["one"]
+        data = None
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            data = json.dumps(body)
+        status, reply_headers, text = call(self.rig["apiUrl"], method, path, headers, data)
+        return status, reply_headers, json.loads(text) if text else None
+
+    def proxy(self, method, path, headers, body=None):
+        """A call of the data plane without the SDK."""
+        return call(self.rig["proxyUrl"], method, path, headers, body)
+
+    def node(self, address, method, path):
+        return call(f"http://{address}", method, path, {"Authorization": f"Bearer {self.rig['nodeToken']}"})
+
+    def claims_made(self):
+        """Claims that all nodes have made since they started."""
+        total = 0
+        for address in self.rig["nodeAddresses"]:
+            text = self.node(address, "GET", "/metrics")[2]
+            total += sum(int(n) for n in re.findall(r'^sandboxd_claims_total\{tier="\w+"\} (\d+)', text, re.M))
+        return total
+
+    def on_node(self, sandbox_id):
+        """What the owning node says of a sandbox."""
+        claim = re.sub(r"^sb-", "sb_", sandbox_id)
+        for address in self.rig["nodeAddresses"]:
+            status, _, text = self.node(address, "GET", f"/v1/sandboxes/{claim}")
+            if status == 200:
+                return json.loads(text)
+        raise AssertionError(f"no node has {claim}")
+
+    def on_nodes(self, prefix):
+        """Claims of all nodes whose ref starts with the prefix."""
+        rows = []
+        for address in self.rig["nodeAddresses"]:
+            rows += json.loads(self.node(address, "GET", "/v1/sandboxes")[2]).get("sandboxes") or []
+        return [row for row in rows if row.get("claim_ref", "").startswith(prefix)]
+
+    def poll(self):
+        """Waits one inventory poll and a little more."""
+        time.sleep(self.rig["pollMs"] / 1000 + 0.3)
+
+
+def call(origin, method, path, headers, body=None):
+    url = urllib.parse.urlsplit(origin)
+    connection = http.client.HTTPConnection(url.hostname, url.port, timeout=30)
+    try:
+        if "Host" in headers:
+            connection.putrequest(method, path, skip_host=True)
+            data = body.encode() if isinstance(body, str) else body
+            for name, value in headers.items():
+                connection.putheader(name, value)
+            if data is not None:
+                connection.putheader("Content-Length", str(len(data)))
+            connection.endheaders(data)
+        else:
+            connection.request(method, path, body=body, headers=headers)
+        reply = connection.getresponse()
+        return reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read().decode("utf-8", "replace")
+    finally:
+        connection.close()
+
+
+def raises(kind, action, pattern=None):
+    """Expects the action to raise the class (or one made from it) and returns the exception."""
+    try:
+        value = action()
+    except kind as error:
+        if pattern is not None and not re.search(pattern, str(error), re.S):
+            raise AssertionError(f"{error!r} does not match {pattern}") from error
+        return error
+    except Exception as error:
+        raise AssertionError(f"expected {kind.__name__}, got {type(error).__name__}: {error}") from error
+    raise AssertionError(f"expected {kind.__name__}, but it answered {value!r}")
+
+
+def same(actual, expected, what=""):
+    if actual != expected:
+        raise AssertionError(f"{what + ': ' if what else ''}{actual!r} is not {expected!r}"[:400])
+
+
+def near(actual, expected, tolerance, what):
+    if abs(actual - expected) > tolerance:
+        raise AssertionError(f"{what}: {actual} is not within {tolerance} of {expected}")
+
+
+def is_api_error(reply, status):
+    """Expects an answer of our API to be a well-formed error of that status, and returns its message."""
+    got, _, body = reply
+    same(got, status, f"status ({body})")
+    same(body.get("code"), status, "code in the body")
+    same(type(body.get("message")), str, "message in the body")
+    return body["message"]
+
+
+def until(what, probe, limit):
+    deadline = time.monotonic() + limit
+    while not probe():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what} did not happen within {limit} s")
+        time.sleep(0.25)
