@@ -14,6 +14,8 @@ interface Patch {
 
 /** Our writes to one node. */
 interface NodeWrites {
+  /** The view that the writes were last compared with. */
+  asOfMs: number | undefined;
   readonly patches: Map<string, Patch>;
   /** Ids we claimed, by qualified name. */
   readonly madeByName: Map<string, Set<string>>;
@@ -30,17 +32,18 @@ const NO_IDS: ReadonlySet<string> = new Set();
  * longest kept node's oldest write is given up, which only brings back the snapshot's own age.
  */
 export class Overlay {
+  readonly #source: InventorySource;
   readonly #max: number;
   readonly #nodes = new Map<string, NodeWrites>();
   #size = 0;
   #version = 0;
-  #prunedGeneration: number | undefined;
 
-  constructor(maxPatches: number = DEFAULT_MAX_PATCHES) {
+  constructor(source: InventorySource, maxPatches: number = DEFAULT_MAX_PATCHES) {
+    this.#source = source;
     this.#max = maxPatches;
   }
 
-  /** Grows with every change of what this overlay holds. */
+  /** Grows with every change of what this overlay adds to the views it was last compared with. */
   get version(): number {
     return this.#version;
   }
@@ -133,33 +136,40 @@ export class Overlay {
     };
   }
 
-  /** Forgets writes that every later view shows by itself. Does work once per generation of the source. */
-  prune(source: InventorySource): void {
-    const generation = source.generation;
-    if (this.#prunedGeneration === generation) {
+  /**
+   * Compares all writes with the current views and forgets those that every later view shows by itself. Does work only
+   * for nodes whose view is new.
+   */
+  prune(): void {
+    for (const [node, writes] of this.#nodes) {
+      this.#pruneNode(node, writes);
+    }
+  }
+
+  #pruneNode(node: string, writes: NodeWrites): void {
+    // A node that is unreadable for now may come back with an old view.
+    const asOfMs = this.#source.nodeInventory(node)?.asOfMs;
+    if (asOfMs === undefined || asOfMs === writes.asOfMs) {
       return;
     }
-    this.#prunedGeneration = generation;
-    for (const [node, writes] of this.#nodes) {
-      // A node that is unreadable for now may come back with an old view.
-      const asOfMs = source.nodeInventory(node)?.asOfMs;
-      if (asOfMs === undefined) {
-        continue;
-      }
-      for (const [id, patch] of writes.patches) {
-        if (!counts(patch.lastAt, asOfMs)) {
-          this.#forget(node, writes, id, patch);
-        }
+    // Also a write that stays may have lost a part: whoever laid these writes over the last view must do it again.
+    this.#version += 1;
+    writes.asOfMs = asOfMs;
+    for (const [id, patch] of writes.patches) {
+      if (!counts(patch.lastAt, asOfMs)) {
+        this.#forget(node, writes, id, patch);
       }
     }
   }
 
   #write(node: string, id: string): { writes: NodeWrites; patch: Patch } {
     let writes = this.#nodes.get(node);
-    if (writes === undefined) {
-      writes = { patches: new Map(), madeByName: new Map(), unusual: new Set() };
-      this.#nodes.set(node, writes);
+    if (writes !== undefined) {
+      this.#pruneNode(node, writes);
     }
+    writes ??= { asOfMs: undefined, patches: new Map(), madeByName: new Map(), unusual: new Set() };
+    // Pruning may have let go of it.
+    this.#nodes.set(node, writes);
     const at = performance.now();
     let patch = writes.patches.get(id);
     if (patch === undefined) {

@@ -110,6 +110,27 @@ describe("our own writes", () => {
     expect(nodes.calls.filter((call) => call.verb === "release")).toHaveLength(1);
   });
 
+  it("give way to a later view of a source that has nothing new to publish", async () => {
+    const { source, nodes } = fleet("a");
+    const view = source.nodeInventory("a");
+    let asOfMs = 0;
+    const store = createStore(
+      {
+        generation: 1,
+        listNodes: () => ["a"],
+        nodeInventory: () => view && { ...view, asOfMs },
+        nodeCapacity: () => view,
+        nodeCapacities: () => (view === undefined ? [] : [view]),
+      },
+      { clients: nodes },
+    );
+    await store.claim("n", "x", { template: "rt" });
+    expect(store.list()).toHaveLength(1);
+    asOfMs = performance.now();
+    expect(store.list()).toStrictEqual([]);
+    expect(store.list({ namespace: "n" })).toStrictEqual([]);
+  });
+
   it("show pause, resume and renewal at once", async () => {
     const { store, source } = fleet("a");
     source.put({
@@ -214,7 +235,8 @@ describe("our own writes", () => {
   });
 
   it("are remembered up to a bound and forgotten once views show them", () => {
-    const overlay = new Overlay(100);
+    const source = new StaticInventorySource();
+    const overlay = new Overlay(source, 100);
     for (let at = 0; at < 1000; at += 1) {
       overlay.released(`n${at % 7}`, `sb_${at}`);
     }
@@ -226,14 +248,11 @@ describe("our own writes", () => {
     overlay.claimed("m", entry);
     expect([...overlay.claimedAs("m", "n/x")]).toStrictEqual(["odd id"]);
     expect([...overlay.unusualOn("m")]).toStrictEqual(["odd id"]);
-    const source = new StaticInventorySource(
-      ["m", ...Array.from({ length: 7 }, (_, at) => `n${at}`)].map((node) => ({
-        node,
-        asOfMs: performance.now() + 1,
-      })),
-    );
+    for (const node of ["m", ...Array.from({ length: 7 }, (_, at) => `n${at}`)]) {
+      source.put({ node, asOfMs: performance.now() + 1 });
+    }
     const version = overlay.version;
-    overlay.prune(source);
+    overlay.prune();
     expect(overlay.size).toBe(0);
     expect([...overlay.nodes()]).toStrictEqual([]);
     expect([...overlay.claimedAs("m", "n/x")]).toStrictEqual([]);

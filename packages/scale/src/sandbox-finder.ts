@@ -8,8 +8,8 @@ import { claimKey, nameKey } from "./node-index.ts";
 import type { NodeIndex } from "./node-index.ts";
 import type { Overlay } from "./overlay.ts";
 import type { InventorySource, Logger, NodeClient, NodeClients, NodeSandbox } from "./ports.ts";
-import { namespaceOf, qualifiedName } from "./sandbox-view.ts";
-import type { SandboxViews, ViewIndex, ViewIndexes } from "./view-index.ts";
+import { namespaceOf, qualifiedName, sandboxOf } from "./sandbox-view.ts";
+import type { ViewIndex, ViewIndexes } from "./view-index.ts";
 
 /** A view's maps take about a millisecond per ten thousand entries: so many are built before others get a turn. */
 const BUILDS_PER_TURN = 8;
@@ -36,7 +36,6 @@ export interface FinderParts {
   readonly index: NodeIndex;
   readonly overlay: Overlay;
   readonly views: ViewIndexes;
-  readonly sandboxes: SandboxViews;
   readonly liveTimeoutMs: number;
   readonly concurrency: number;
 }
@@ -180,7 +179,7 @@ export class SandboxFinder {
   }
 
   #onNode(node: string, query: Query): Sandbox | undefined {
-    const { source, views, sandboxes, logger } = this.#parts;
+    const { source, views, logger } = this.#parts;
     const view = source.nodeInventory(node);
     if (view === undefined) {
       logger.debug(
@@ -190,11 +189,11 @@ export class SandboxFinder {
       return undefined;
     }
     const entry = query.inView(view, views.of(view));
-    return entry === undefined ? undefined : sandboxes.of(node, entry);
+    return entry === undefined ? undefined : sandboxOf(node, entry);
   }
 
   async #liveOnNode(node: string, query: Query, signal: AbortSignal | undefined): Promise<Sandbox | undefined> {
-    const { source, clients, overlay, sandboxes, logger, liveTimeoutMs } = this.#parts;
+    const { source, clients, overlay, logger, liveTimeoutMs } = this.#parts;
     const address = source.nodeCapacity(node)?.address ?? "";
     if (clients === undefined || address === "") {
       return undefined;
@@ -226,7 +225,7 @@ export class SandboxFinder {
     const found = firstOf(rows, ({ entry }) =>
       query.accepts(entry) ? overlay.resolve(node, entry.id, entry, askedAt) : undefined,
     );
-    return found === undefined ? undefined : sandboxes.of(node, found);
+    return found === undefined ? undefined : sandboxOf(node, found);
   }
 }
 

@@ -1,11 +1,12 @@
-import type { Sandbox } from "./domain.ts";
+import type { InventoryEntry, Sandbox } from "./domain.ts";
 import type { Overlay } from "./overlay.ts";
 import type { InventorySource, Logger } from "./ports.ts";
-import { compareSandboxes } from "./sandbox-view.ts";
-import type { SandboxViews, ViewIndexes } from "./view-index.ts";
+import { compareSandboxes, sandboxOf } from "./sandbox-view.ts";
+import { spliceSorted } from "./sorted-splice.ts";
+import type { ViewIndexes } from "./view-index.ts";
 
-/** Namespaces come from requests: this many lists are kept per version. */
-const MAX_NAMESPACES = 256;
+/** Namespaces come from requests: this many sorted lists are kept. */
+const MAX_LISTS = 256;
 
 /** What a {@link SandboxList} works with. */
 export interface ListParts {
@@ -13,70 +14,84 @@ export interface ListParts {
   readonly logger: Logger;
   readonly overlay: Overlay;
   readonly views: ViewIndexes;
-  readonly sandboxes: SandboxViews;
-}
-
-/** A change to the sorted list: a sandbox leaves, another comes. */
-interface Edit {
-  readonly remove: Sandbox | undefined;
-  readonly insert: Sandbox | undefined;
 }
 
 /**
- * The fleet's sandboxes in order. Sorting happens once per generation, our own writes are merged in once per write, and
- * everything between answers with the same array.
+ * The fleet's sandboxes in order, by namespace. A list is sorted once; later snapshots cost a pass over it and the
+ * sorting of what is new, our own writes are spliced in, and everything between answers with the same array.
  */
 export class SandboxList {
   readonly #parts: ListParts;
-  #generation: number | undefined;
-  #listed: readonly Sandbox[] = [];
-  #version: number | undefined;
-  #all: readonly Sandbox[] = [];
-  readonly #byNamespace = new Map<string, readonly Sandbox[]>();
+  readonly #lists = new Map<string, NamespaceList>();
 
   constructor(parts: ListParts) {
     this.#parts = parts;
   }
 
-  /** Every sandbox, or those of one namespace. */
+  /** Every sandbox for the empty namespace, else those of one. */
   list(namespace: string): readonly Sandbox[] {
-    this.#refresh();
-    if (namespace === "") {
-      return this.#all;
+    this.#parts.overlay.prune();
+    const known = this.#lists.get(namespace);
+    const list = known ?? new NamespaceList(this.#parts, namespace);
+    if (known === undefined && this.#lists.size >= MAX_LISTS) {
+      for (const oldest of this.#lists.keys()) {
+        this.#lists.delete(oldest);
+        break;
+      }
     }
-    const known = this.#byNamespace.get(namespace);
-    if (known !== undefined) {
-      return known;
-    }
-    if (this.#byNamespace.size >= MAX_NAMESPACES) {
-      this.#byNamespace.clear();
-    }
-    const start = lowerBound(this.#all, (sandbox) => sandbox.namespace < namespace);
-    const end = lowerBound(this.#all, (sandbox) => sandbox.namespace <= namespace);
-    const part = start === 0 && end === this.#all.length ? this.#all : this.#all.slice(start, end);
-    this.#byNamespace.set(namespace, part);
-    return part;
+    // Moves the list behind the others: the first one is the one that was not asked for longest.
+    this.#lists.delete(namespace);
+    this.#lists.set(namespace, list);
+    return list.current();
+  }
+}
+
+/** An entry's place in a list: its view, built once, and the last refresh that met the entry. */
+interface Place {
+  readonly entry: InventoryEntry;
+  readonly sandbox: Sandbox;
+  stamp: number;
+}
+
+class NamespaceList {
+  readonly #parts: ListParts;
+  readonly #namespace: string;
+  /** Each node's places in the order of its entries. */
+  #places = new Map<string, readonly Place[]>();
+  #stamp = 0;
+  #generation: number | undefined;
+  #listed: readonly Place[] = [];
+  #sandboxes: readonly Sandbox[] = [];
+  #version: number | undefined;
+  #current: readonly Sandbox[] = [];
+
+  constructor(parts: ListParts, namespace: string) {
+    this.#parts = parts;
+    this.#namespace = namespace;
   }
 
-  #refresh(): void {
+  current(): readonly Sandbox[] {
     const { source, overlay } = this.#parts;
-    overlay.prune(source);
     const generation = source.generation;
     if (generation === this.#generation && overlay.version === this.#version) {
-      return;
+      return this.#current;
     }
     if (generation !== this.#generation) {
-      this.#listed = this.#sortListed();
+      this.#refresh();
       this.#generation = generation;
     }
-    this.#all = overlay.size === 0 ? this.#listed : merged(this.#listed, this.#edits());
+    this.#current = overlay.size === 0 ? this.#sandboxes : this.#withOurWrites();
     this.#version = overlay.version;
-    this.#byNamespace.clear();
+    return this.#current;
   }
 
-  #sortListed(): readonly Sandbox[] {
-    const { source, views, sandboxes, logger } = this.#parts;
-    const sorted: (readonly Sandbox[])[] = [];
+  /** Takes a new snapshot in: keeps the places of entries that it shares with the last one. */
+  #refresh(): void {
+    const { source, views, logger } = this.#parts;
+    this.#stamp += 1;
+    const placesByNode = new Map<string, readonly Place[]>();
+    const added: Place[] = [];
+    let total = 0;
     for (const node of source.listNodes()) {
       const view = source.nodeInventory(node);
       if (view === undefined) {
@@ -86,15 +101,63 @@ export class SandboxList {
         );
         continue;
       }
-      sorted.push(views.of(view).sorted(sandboxes));
+      const entries = views.of(view).inNamespace(this.#namespace);
+      const places = this.#placesOf(node, entries, added);
+      placesByNode.set(node, places);
+      total += places.length;
     }
-    // Sorted runs stand one after the other, which is what the engine's merge sort is fastest at.
-    return sorted.flat().sort(compareSandboxes);
+    const stamp = this.#stamp;
+    const unchanged = added.length === 0 && total === this.#listed.length;
+    this.#places = placesByNode;
+    if (unchanged) {
+      return;
+    }
+    const stayed =
+      total - added.length === this.#listed.length
+        ? this.#listed
+        : this.#listed.filter((place) => place.stamp === stamp);
+    this.#listed = spliceSorted(stayed, [], added, comparePlaces);
+    this.#sandboxes = this.#listed.map((place) => place.sandbox);
   }
 
-  #edits(): Edit[] {
-    const { source, overlay, views, sandboxes } = this.#parts;
-    const edits: Edit[] = [];
+  /** One node's places, those of its last view where it still has the entry. */
+  #placesOf(node: string, entries: readonly InventoryEntry[], added: Place[]): readonly Place[] {
+    const before = this.#places.get(node) ?? [];
+    const stamp = this.#stamp;
+    const places: Place[] = [];
+    let byEntry: Map<InventoryEntry, Place> | undefined;
+    let next = 0;
+    for (const entry of entries) {
+      // Most views keep most of the order.
+      let place = before[next];
+      if (place?.entry === entry) {
+        next += 1;
+      } else {
+        byEntry ??= new Map(before.map((known) => [known.entry, known]));
+        place = byEntry.get(entry);
+      }
+      if (place === undefined) {
+        place = { entry, sandbox: sandboxOf(node, entry), stamp };
+        added.push(place);
+      } else if (place.stamp === stamp) {
+        // The same object twice is one sandbox.
+        continue;
+      }
+      place.stamp = stamp;
+      places.push(place);
+    }
+    return places;
+  }
+
+  #withOurWrites(): readonly Sandbox[] {
+    const { source, overlay, views } = this.#parts;
+    const removed: Sandbox[] = [];
+    const inserted: Sandbox[] = [];
+    const put = (list: Sandbox[], sandbox: Sandbox): void => {
+      if (this.#namespace === "" || sandbox.namespace === this.#namespace) {
+        list.push(sandbox);
+      }
+    };
     for (const node of overlay.nodes()) {
       const view = source.nodeInventory(node);
       if (view === undefined) {
@@ -104,73 +167,21 @@ export class SandboxList {
       for (const id of overlay.idsOn(node)) {
         const listed = index.byId(id);
         const now = overlay.resolve(node, id, listed, view.asOfMs);
-        if (now !== listed) {
-          edits.push({
-            remove: listed && sandboxes.of(node, listed),
-            insert: now && sandboxes.of(node, now),
-          });
+        if (now === listed) {
+          continue;
+        }
+        if (listed !== undefined) {
+          put(removed, sandboxOf(node, listed));
+        }
+        if (now !== undefined) {
+          put(inserted, sandboxOf(node, now));
         }
       }
     }
-    return edits;
+    return spliceSorted(this.#sandboxes, removed, inserted, compareSandboxes);
   }
 }
 
-/** The sorted list with some sandboxes taken out and others put in, without sorting it again. */
-function merged(sorted: readonly Sandbox[], edits: readonly Edit[]): readonly Sandbox[] {
-  if (edits.length === 0) {
-    return sorted;
-  }
-  const removed: number[] = [];
-  const inserted: Sandbox[] = [];
-  for (const { remove, insert } of edits) {
-    if (remove !== undefined) {
-      const at = lowerBound(sorted, (sandbox) => compareSandboxes(sandbox, remove) < 0);
-      if (sorted[at]?.id === remove.id) {
-        removed.push(at);
-      }
-    }
-    if (insert !== undefined) {
-      inserted.push(insert);
-    }
-  }
-  removed.sort((a, b) => a - b);
-  inserted.sort(compareSandboxes);
-  const out: Sandbox[] = [];
-  let nextRemoved = 0;
-  let nextInserted = 0;
-  for (let at = 0; at < sorted.length; at += 1) {
-    const sandbox = sorted[at] as Sandbox;
-    let insert = inserted[nextInserted];
-    while (insert !== undefined && compareSandboxes(insert, sandbox) < 0) {
-      out.push(insert);
-      nextInserted += 1;
-      insert = inserted[nextInserted];
-    }
-    if (at === removed[nextRemoved]) {
-      nextRemoved += 1;
-    } else {
-      out.push(sandbox);
-    }
-  }
-  for (; nextInserted < inserted.length; nextInserted += 1) {
-    out.push(inserted[nextInserted] as Sandbox);
-  }
-  return out;
-}
-
-/** Index of the first sandbox for which `before` is false. */
-function lowerBound(sorted: readonly Sandbox[], before: (sandbox: Sandbox) => boolean): number {
-  let low = 0;
-  let high = sorted.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    const sandbox = sorted[middle];
-    if (sandbox !== undefined && before(sandbox)) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
+function comparePlaces(a: Place, b: Place): number {
+  return compareSandboxes(a.sandbox, b.sandbox);
 }

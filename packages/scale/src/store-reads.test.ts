@@ -89,8 +89,10 @@ describe("list", () => {
     const { store, source } = fleet({ a: [entry("sb_1", "n/x")] });
     const first = store.list({ namespace: "n" });
     expect(store.list({ namespace: "n" })).toBe(first);
-    source.put({ node: "b" });
-    expect(store.list({ namespace: "n" })).not.toBe(first);
+    source.put({ node: "b", entries: [entry("sb_2", "n/a"), entry("sb_3", "m/a")] });
+    expect(store.list({ namespace: "n" }).map((sandbox) => sandbox.name)).toStrictEqual(["a", "x"]);
+    expect(store.list({ namespace: "m" }).map((sandbox) => sandbox.name)).toStrictEqual(["a"]);
+    expect(first.map((sandbox) => sandbox.name)).toStrictEqual(["x"]);
   });
 
   it("keeps the views of entries that a new snapshot shares", () => {
@@ -135,7 +137,7 @@ describe("list", () => {
 });
 
 describe("get", () => {
-  it("R3: R5: finds the owner's entry, and nothing else", async () => {
+  it("R5: finds the owner's entry, and nothing else", async () => {
     const { store } = fleet({ a: [entry("sb_1", "n/x")], b: [entry("sb_2", "n/y"), entry("sb_3", "plain")] });
     await expect(store.get("n", "y")).resolves.toMatchObject({ node: "b", id: "sb_2" });
     await expect(store.get("default", "plain")).resolves.toMatchObject({ id: "sb_3" });

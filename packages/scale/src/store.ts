@@ -21,7 +21,7 @@ import { RoutingTables } from "./routing-table.ts";
 import { SandboxFinder } from "./sandbox-finder.ts";
 import { SandboxList } from "./sandbox-list.ts";
 import { isPaused, sandboxOf } from "./sandbox-view.ts";
-import { SandboxViews, ViewIndexes } from "./view-index.ts";
+import { ViewIndexes } from "./view-index.ts";
 
 /** Options of {@link createStore}. */
 export interface StoreOptions {
@@ -71,7 +71,7 @@ class ScatterGatherStore implements SandboxStore {
   readonly #random: () => number;
   readonly #tables: RoutingTables;
   readonly #index = new NodeIndex();
-  readonly #overlay = new Overlay();
+  readonly #overlay: Overlay;
   readonly #views = new ViewIndexes();
   readonly #finder: SandboxFinder;
   readonly #list: SandboxList;
@@ -91,12 +91,12 @@ class ScatterGatherStore implements SandboxStore {
     this.#logger = options.logger ?? SILENT;
     this.#random = options.random ?? Math.random;
     this.#tables = new RoutingTables(source);
+    this.#overlay = new Overlay(source);
     const shared = {
       source,
       logger: this.#logger,
       overlay: this.#overlay,
       views: this.#views,
-      sandboxes: new SandboxViews(),
     };
     this.#list = new SandboxList(shared);
     this.#finder = new SandboxFinder({
@@ -144,7 +144,6 @@ class ScatterGatherStore implements SandboxStore {
     this.#index.remember(nameKey(namespace, name), node.node);
     this.#index.remember(claimKey(namespace, reply.id), node.node);
     this.#index.remember(claimKey("", reply.id), node.node);
-    this.#overlay.prune(this.#source);
     this.#overlay.claimed(node.node, entryOfClaim(claim, delivery));
     return {
       id: reply.id,
@@ -164,7 +163,6 @@ class ScatterGatherStore implements SandboxStore {
   }
 
   get(namespace: string, name: string, options: CallOptions = {}): Promise<Sandbox> {
-    this.#overlay.prune(this.#source);
     return this.#finder.byName(namespace, name, options.signal);
   }
 
@@ -174,7 +172,6 @@ class ScatterGatherStore implements SandboxStore {
     match: (claimId: string) => boolean,
     options: CallOptions = {},
   ): Promise<Sandbox> {
-    this.#overlay.prune(this.#source);
     return this.#finder.byClaimId(namespace, id, match, options.signal);
   }
 
@@ -333,7 +330,6 @@ class ScatterGatherStore implements SandboxStore {
     if (address === "") {
       throw new ScaleError("node_failed", `sandboxd ${verb} of "${id}": node "${node}" has no address`, where);
     }
-    this.#overlay.prune(this.#source);
     try {
       return await call(clients.forAddress(address), clients);
     } catch (error) {

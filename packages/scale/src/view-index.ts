@@ -1,5 +1,5 @@
-import type { InventoryEntry, NodeInventory, Sandbox } from "./domain.ts";
-import { compareSandboxes, qualifiedName, sandboxOf } from "./sandbox-view.ts";
+import type { InventoryEntry, NodeInventory } from "./domain.ts";
+import { namespaceOf, qualifiedName } from "./sandbox-view.ts";
 
 /** Ids as nodes make them. Only others may differ from the raw id that a caller asks for. */
 const CANONICAL_ID = /^sb_[0-9a-f]{16}$/;
@@ -16,9 +16,9 @@ export class ViewIndex {
   readonly #node: string;
   readonly #entries: readonly InventoryEntry[];
   #byId: Map<string, InventoryEntry> | undefined;
-  #byName: Map<string, readonly InventoryEntry[]> | undefined;
+  #byName: Map<string, InventoryEntry[]> | undefined;
   #unusual: readonly InventoryEntry[] = NONE;
-  #sorted: readonly Sandbox[] | undefined;
+  #byNamespace: Map<string, InventoryEntry[]> | undefined;
 
   constructor(node: string, entries: readonly InventoryEntry[]) {
     this.#node = node;
@@ -50,14 +50,17 @@ export class ViewIndex {
 
   /** All entries of a qualified name, in the node's order: a name may be claimed more than once. */
   byName(qualified: string): readonly InventoryEntry[] {
-    this.#byName ??= namesOf(this.#entries);
+    this.#byName ??= grouped(this.#entries, (entry) => qualifiedName(entry.name));
     return this.#byName.get(qualified) ?? NONE;
   }
 
-  /** The view's sandboxes in list order. */
-  sorted(sandboxes: SandboxViews): readonly Sandbox[] {
-    this.#sorted ??= this.#entries.map((entry) => sandboxes.of(this.#node, entry)).sort(compareSandboxes);
-    return this.#sorted;
+  /** The entries of one namespace; of all for the empty one. */
+  inNamespace(namespace: string): readonly InventoryEntry[] {
+    if (namespace === "") {
+      return this.#entries;
+    }
+    this.#byNamespace ??= grouped(this.#entries, (entry) => namespaceOf(entry.name));
+    return this.#byNamespace.get(namespace) ?? NONE;
   }
 
   #ids(): Map<string, InventoryEntry> {
@@ -81,33 +84,21 @@ export class ViewIndex {
   }
 }
 
-function namesOf(entries: readonly InventoryEntry[]): Map<string, InventoryEntry[]> {
-  const byName = new Map<string, InventoryEntry[]>();
+function grouped(
+  entries: readonly InventoryEntry[],
+  keyOf: (entry: InventoryEntry) => string,
+): Map<string, InventoryEntry[]> {
+  const groups = new Map<string, InventoryEntry[]>();
   for (const entry of entries) {
-    const name = qualifiedName(entry.name);
-    const known = byName.get(name);
-    if (known === undefined) {
-      byName.set(name, [entry]);
+    const key = keyOf(entry);
+    const group = groups.get(key);
+    if (group === undefined) {
+      groups.set(key, [entry]);
     } else {
-      known.push(entry);
+      group.push(entry);
     }
   }
-  return byName;
-}
-
-/** Built views per entry. Entries are immutable, so a view is built once however many snapshots share the entry. */
-export class SandboxViews {
-  readonly #views = new WeakMap<InventoryEntry, Sandbox>();
-
-  of(node: string, entry: InventoryEntry): Sandbox {
-    const known = this.#views.get(entry);
-    if (known !== undefined && known.node === node) {
-      return known;
-    }
-    const view = sandboxOf(node, entry);
-    this.#views.set(entry, view);
-    return view;
-  }
+  return groups;
 }
 
 /**
