@@ -5,9 +5,9 @@ import type { Inbound } from "./inbound.ts";
 import { firstValue } from "./raw-headers.ts";
 import type { RawHeaders } from "./raw-headers.ts";
 
-function send(inbound: Inbound, status: number, headers: RawHeaders, body: string): void {
+function send(inbound: Inbound, status: number, headers: RawHeaders, body: string, last = false): void {
   const silent = inbound.method === "HEAD";
-  const out = inbound.respond({ status, statusText: "", headers, empty: body === "" || silent });
+  const out = inbound.respond({ status, statusText: "", headers, empty: body === "" || silent, last });
   if (body !== "" && !silent) {
     out.write(body);
   }
@@ -21,7 +21,7 @@ export function answerError(inbound: Inbound, code: RequestErrorCode): number {
   if (firstValue(inbound.headers, "origin") !== undefined) {
     headers.push("Access-Control-Allow-Origin", "*");
   }
-  send(inbound, status, headers, body);
+  send(inbound, status, headers, body, code === "bad_encoding" || code === "malformed_request");
   return status;
 }
 

@@ -120,6 +120,9 @@ export class Http1Inbound implements Inbound {
   respond(head: ResponseHead): Writable {
     const response = this.#response;
     response.sendDate = false;
+    if (head.last === true) {
+      response.shouldKeepAlive = false;
+    }
     this.#sized = head.headers.some((field, i) => i % 2 === 0 && field.toLowerCase() === "content-length");
     response.writeHead(head.status, reasonOf(head.status, head.statusText), [...head.headers]);
     // One packet for the head and whatever of the body is there already; the head leaves within this turn either way.

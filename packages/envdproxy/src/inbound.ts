@@ -9,6 +9,8 @@ export interface ResponseHead {
   readonly headers: RawHeaders;
   /** No body will follow, so the head alone ends the answer where the protocol allows it. */
   readonly empty: boolean;
+  /** The connection can not carry another request, since nobody knows where this one ends. */
+  readonly last?: boolean;
 }
 
 /** One request as a client sent it, and the way to answer it, whatever the protocol. */
