@@ -62,6 +62,7 @@ describe("values", () => {
       { "bind-address": ":9", open: true, limit: 3 },
     ],
     ["a repeatable flag in the environment", [], { PROBE_SEEDS: " a  b\nc " }, { seeds: ["a", "b", "c"] }],
+    ["the variable of an alias", [], { PROBE_ALIASES: "f" }, { "alias-file": "f" }],
     ["an empty variable", [], { PROBE_BIND_ADDRESS: "", PROBE_OPEN: "" }, { "bind-address": ":8080", open: false }],
     ["a flag over its variable", ["--bind-address=:1"], { PROBE_BIND_ADDRESS: ":9" }, { "bind-address": ":1" }],
     ["an empty flag over its variable", ["--token="], { PROBE_TOKEN: "t" }, { token: "" }],

@@ -86,7 +86,6 @@ export function parseCommandLine(
     .strict()
     .version(program.version)
     .help("help", "Show this text")
-    .group(["help", "version"], HELP_GROUP)
     .wrap(Math.max(80, Math.min(120, process.stdout.columns ?? 100)))
     .parserConfiguration({
       "boolean-negation": false,
@@ -118,6 +117,7 @@ export function parseCommandLine(
             ...(option.hidden === undefined ? {} : { hidden: option.hidden }),
           });
         }
+        builder.group(["help", "version"], HELP_GROUP);
         for (const [line, meaning] of spec.examples ?? []) builder.example(line, meaning);
         return builder;
       },
@@ -248,7 +248,8 @@ function resolveValues(
   const values: Record<string, FlagValue> = {};
   const sources: Record<string, FlagSource> = {};
   for (const [flag, option] of Object.entries(options)) {
-    const variable = environmentVariable(envPrefix, flag);
+    const variables = [flag, ...[option.alias ?? []].flat()].map((name) => environmentVariable(envPrefix, name));
+    const variable = variables.find((name) => (env[name] ?? "") !== "") ?? "";
     const fromEnv = env[variable];
     const given = parsed[flag];
     if (given !== undefined) {

@@ -1,16 +1,9 @@
 /**
  * What the three programs share of their command lines: strict flags with an environment variable each, one-line usage
- * errors, `--print-config` with secrets masked, Go-style durations, and the flag tables of their READMEs. It reads no
- * file, opens nothing and never ends the process.
+ * errors, `--print-config` with secrets masked, Go-style durations, the flags about nodes, and the flag tables of their
+ * READMEs. It reads no file, opens nothing and never ends the process.
  */
-export {
-  environmentVariable,
-  flagTable,
-  parseCommandLine,
-  printableConfig,
-  UsageError,
-  wantsConfig,
-} from "./command-line.ts";
+export { flagTable, UsageError } from "./command-line.ts";
 export type {
   CommandSpec,
   FlagOption,
@@ -18,7 +11,10 @@ export type {
   FlagSource,
   FlagValue,
   FlagValues,
-  ParsedCommandLine,
   ProgramSpec,
 } from "./command-line.ts";
 export { durationMs, formatDuration } from "./duration.ts";
+export { addressesOf, meshFlags, meshOptions, nodeTokenOptions, textOf } from "./mesh-flags.ts";
+export type { MeshFlags } from "./mesh-flags.ts";
+export { runProgram } from "./run-program.ts";
+export type { CommandCall, ProgramIo } from "./run-program.ts";

@@ -1,0 +1,140 @@
+import type { AddressInfo } from "node:net";
+import { formatDuration } from "@org/command-line";
+import type { MeshFlags } from "@org/command-line";
+import { createServer } from "@org/e2bcompat";
+import type { E2bServer, Flags as E2bFlags, LoadedFlags, ServeOptions as ApiServeOptions } from "@org/e2bcompat";
+import { bindListener, createProxy } from "@org/envdproxy";
+import type { Flags as ProxyFlags, Listener } from "@org/envdproxy";
+import { MeshInventory } from "@org/meshinventory";
+import { formatAddress } from "@org/sandbox-address";
+import { createNodePool, tokenFrom } from "@org/sandboxd-client";
+import { createStore } from "@org/scale";
+import type { Logger } from "@org/scale";
+import { createNodeClients } from "@org/scale/sandboxd";
+
+/** Everything the service is configured with. */
+export interface ServiceConfig extends MeshFlags {
+  readonly e2b: E2bFlags;
+  readonly proxy: ProxyFlags;
+}
+
+/** A configuration whose files were read and checked. */
+export interface PreparedService {
+  readonly config: ServiceConfig;
+  readonly token: string;
+  readonly e2b: LoadedFlags;
+}
+
+/** Where the two surfaces are reached, as bound. */
+export interface ServingAddresses {
+  readonly api: string;
+  readonly proxy: string | undefined;
+}
+
+/** Companions of {@link serve}. */
+export interface ServeOptions {
+  /** Starts the drain. */
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  /** A data plane listener that is bound already; otherwise the proxy's flag decides. */
+  readonly listener?: Listener | undefined;
+  /** Where the API listens: the first of these that is free. Otherwise its flag decides. */
+  readonly apiAddresses?: readonly string[] | undefined;
+  /** Called once both surfaces answer. A failure ends the service. */
+  readonly onServing?: ((at: ServingAddresses) => Promise<void>) | undefined;
+}
+
+/** Reads and checks every file of the configuration. Nothing is dialed or bound. */
+export async function prepare(config: ServiceConfig): Promise<PreparedService> {
+  const token = await tokenFrom(config.token, config.tokenFile);
+  const e2b = await config.e2b.load();
+  await (config.proxy as { load?: () => Promise<void> }).load?.();
+  return { config, token, e2b };
+}
+
+/**
+ * Runs control plane and data plane until `signal` aborts, and returns after both have drained. They drain together,
+ * each within ten seconds.
+ * @throws when the mesh or a listener fails at start, or a listener dies later
+ */
+export async function serve({ config, token, e2b }: PreparedService, options: ServeOptions): Promise<void> {
+  const { logger } = options;
+  const stop = new AbortController();
+  const onSignal = (): void => stop.abort();
+  options.signal.addEventListener("abort", onSignal, { once: true });
+  if (options.signal.aborted) onSignal();
+  // Polls and claims keep separate connections: a burst of polls, or hung ones, must not hold up a claim.
+  const polling = createNodePool();
+  const routing = createNodePool();
+  const listener = options.listener ?? (await bindProxy(config.proxy));
+  try {
+    const { seeds, pollIntervalMs } = config;
+    const pool = polling;
+    const inventory = await MeshInventory.start({ seeds, pool, token, pollIntervalMs, signal: stop.signal, logger });
+    logMeshUp(logger, seeds, inventory.listNodes(), pollIntervalMs);
+    const store = createStore(inventory, { clients: createNodeClients({ token, pool: routing }), logger });
+    const server = createServer(store, { ...e2b.serverOptions(inventory), logger });
+    const { domain, envdSecret } = e2b;
+    const { publicPorts, guestHttp2 } = config.proxy;
+    const proxy = createProxy({ store, domain, envdSecret, publicPorts, guestHttp2, logger });
+    const up = Promise.withResolvers<AddressInfo | undefined>();
+    const api = serveApi(server, options.apiAddresses ?? [e2b.bindAddress], {
+      signal: stop.signal,
+      onListening: up.resolve,
+    });
+    api.then(() => up.resolve(undefined), up.reject);
+    const data = up.promise.then((address) =>
+      address === undefined || listener === undefined
+        ? undefined
+        : config.proxy.serve(listener, proxy, { signal: stop.signal }),
+    );
+    const ready = up.promise.then((address) =>
+      address === undefined
+        ? undefined
+        : options.onServing?.({ api: formatAddress(address.address, address.port), proxy: listener?.address }),
+    );
+    try {
+      await Promise.all([api, data, ready]);
+    } catch (error) {
+      stop.abort();
+      await Promise.allSettled([api, data]);
+      throw error;
+    }
+  } catch (error) {
+    // A signal during start-up ends the program as it should.
+    if (!options.signal.aborted) throw error;
+  } finally {
+    options.signal.removeEventListener("abort", onSignal);
+    stop.abort();
+    await listener?.close();
+    await Promise.all([polling.destroy(), routing.destroy()]);
+  }
+}
+
+function bindProxy(flags: ProxyFlags): Promise<Listener | undefined> {
+  return flags.bindAddress === "" ? Promise.resolve(undefined) : bindListener(flags.bindAddress);
+}
+
+async function serveApi(server: E2bServer, addresses: readonly string[], options: ApiServeOptions): Promise<void> {
+  for (const [index, address] of addresses.entries()) {
+    try {
+      return await server.serve(address, options);
+    } catch (error) {
+      if (index === addresses.length - 1 || !isAddressInUse(error)) throw error;
+    }
+  }
+}
+
+/** Whether listening failed because somebody else has the address. */
+export function isAddressInUse(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  return ("code" in error && error.code === "EADDRINUSE") || isAddressInUse(error.cause);
+}
+
+function logMeshUp(logger: Logger, seeds: readonly string[], nodes: readonly string[], pollMs: number): void {
+  const poll = formatDuration(pollMs);
+  logger.info(
+    { func: "main.run", seeds, nodes, poll },
+    `mesh inventory up seeds=[${seeds.join(" ")}] nodes=[${nodes.join(" ")}] poll=${poll}`,
+  );
+}

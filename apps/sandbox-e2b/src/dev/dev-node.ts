@@ -1,0 +1,47 @@
+import { addressesOf, textOf, UsageError } from "@org/command-line";
+import type { CommandCall } from "@org/command-line";
+import { parseBindAddress } from "@org/sandbox-address";
+import { tokenFrom } from "@org/sandboxd-client";
+import type { Surroundings } from "../surroundings.ts";
+import { guestFlags } from "./node-options.ts";
+import { parsePools } from "./pools.ts";
+import { stateFolder } from "./state.ts";
+
+/**
+ * Reads the flags of `dev-node`: one development node alone.
+ * @throws UsageError for flags that make no sense
+ */
+export function checkDevNode({ values }: CommandCall): (around: Surroundings) => Promise<void> {
+  const tokenFile = textOf(values, "token-file");
+  if (tokenFile === "") throw new UsageError("--token-file is required: a file with the token that all nodes share");
+  const pool = values["pool"];
+  const pools = parsePools(typeof pool === "object" ? pool : []);
+  const guests = guestFlags(values);
+  const advertise = textOf(values, "advertise");
+  const listen = parseBindAddress(textOf(values, "listen"));
+  if (listen === undefined) throw new UsageError("--listen must be host:port");
+  return async ({ env, signal, logger }) => {
+    const token = await tokenFrom("", tokenFile);
+    if (token === "") throw new Error(`token file ${JSON.stringify(tokenFile)} is blank`);
+    const { startDevNode } = await import("@org/devnode");
+    await using node = await startDevNode({
+      ...guests,
+      // Without a host every interface is meant, which the node refuses unless it is told what to advertise.
+      listen: { host: listen.host ?? "", port: listen.port },
+      ...(advertise === "" ? {} : { advertise }),
+      peers: addressesOf(values, "peers"),
+      token,
+      pools,
+      stateDir: stateFolder(textOf(values, "state-dir"), env),
+      logger,
+    });
+    logger.info(
+      { func: "main.run", address: node.address, isolation: node.isolation },
+      `development node up address=${node.address} isolation=${node.isolation}`,
+    );
+    await new Promise<void>((resolve) => {
+      if (signal.aborted) resolve();
+      else signal.addEventListener("abort", () => resolve(), { once: true });
+    });
+  };
+}

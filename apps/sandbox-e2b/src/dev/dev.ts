@@ -1,0 +1,196 @@
+import { textOf, UsageError } from "@org/command-line";
+import type { CommandCall, FlagValue } from "@org/command-line";
+import type { DevNode } from "@org/devnode";
+import { bindListener } from "@org/envdproxy";
+import type { Listener } from "@org/envdproxy";
+import { isAddressInUse, prepare, serve } from "../compose.ts";
+import type { PreparedService, ServingAddresses } from "../compose.ts";
+import { countOf, serviceConfig } from "../flags.ts";
+import type { Surroundings } from "../surroundings.ts";
+import { banner } from "./banner.ts";
+import { sdkEnvironment, writeEnvFile } from "./environment.ts";
+import { guestFlags } from "./node-options.ts";
+import type { GuestFlags } from "./node-options.ts";
+import { poolsForAliases } from "./pools.ts";
+import { openState, stateFolder } from "./state.ts";
+import type { DevState } from "./state.ts";
+
+/** Taken when the address that was not asked for by the caller is in use. */
+const FREE_ADDRESS = "127.0.0.1:0";
+const MAX_NODES = 16;
+
+/** Nodes that `dev` starts; `undefined` when it uses the caller's. */
+interface NodePlan extends GuestFlags {
+  readonly count: number;
+  readonly image: string;
+  readonly warm: number;
+  readonly warmEgress: number;
+}
+
+/** What `dev` knows before anything is read, bound or started. */
+interface DevPlan {
+  readonly call: CommandCall;
+  readonly given: (flag: string) => boolean;
+  readonly nodes: NodePlan | undefined;
+}
+
+/**
+ * Reads the flags of `dev`: development nodes, control plane and data plane in this process. What the caller did not
+ * set is made: secrets, keys, aliases, addresses.
+ * @throws UsageError for flags that make no sense
+ */
+export function checkDev(call: CommandCall): (around: Surroundings) => Promise<void> {
+  const { values, sources } = call;
+  const given = (flag: string): boolean => sources[flag] !== "default";
+  const { seeds } = serviceConfig(values);
+  if (seeds.length > 0 && given("nodes")) {
+    throw new UsageError("--nodes starts nodes of our own, --sandboxd-seeds uses others: set one of them");
+  }
+  const nodes = {
+    ...guestFlags(values),
+    count: countOf(values, "nodes"),
+    image: textOf(values, "image"),
+    warm: countOf(values, "warm"),
+    warmEgress: countOf(values, "warm-egress"),
+  };
+  if (nodes.count < 1 || nodes.count > MAX_NODES) throw new UsageError(`--nodes must lie between 1 and ${MAX_NODES}`);
+  const plan: DevPlan = { call, given, nodes: seeds.length > 0 ? undefined : nodes };
+  return (around) => serveDev(plan, around);
+}
+
+async function serveDev(plan: DevPlan, around: Surroundings): Promise<void> {
+  const {
+    call: { values },
+    given,
+  } = plan;
+  const state = await openState(stateFolder(textOf(values, "state-dir"), around.env), textOf(values, "image"));
+  const proxyListener = await bindProxy(textOf(values, "envd-proxy-bind-address"), given("envd-proxy-bind-address"));
+  const apiAddress = textOf(values, "e2b-bind-address");
+  const nodes: DevNode[] = [];
+  try {
+    const config = serviceConfig({ ...values, ...madeValues(plan, state, proxyListener) });
+    // Files are read before the first node starts: the nodes need the token and the aliases in them.
+    const prepared = await prepare(config);
+    if (plan.nodes !== undefined) await startNodes(nodes, plan.nodes, prepared, state.dir, around);
+    const seeds = plan.nodes === undefined ? config.seeds : nodes.map((node) => node.address);
+    await serve(
+      { ...prepared, config: { ...config, seeds } },
+      {
+        signal: around.signal,
+        logger: around.logger,
+        listener: proxyListener,
+        apiAddresses: given("e2b-bind-address") ? [apiAddress] : [apiAddress, FREE_ADDRESS],
+        onServing: (at) => announce(at, { plan, around, prepared, nodes, stateDir: state.dir }),
+      },
+    );
+  } finally {
+    await proxyListener?.close();
+    await Promise.all(nodes.map((node) => node.close()));
+  }
+}
+
+/** The data plane's listener: at its address, or on a free port when somebody has one that the caller did not choose. */
+async function bindProxy(address: string, given: boolean): Promise<Listener | undefined> {
+  if (address === "") return undefined;
+  try {
+    return await bindListener(address);
+  } catch (error) {
+    if (given || !isAddressInUse(error)) throw error;
+    return bindListener(FREE_ADDRESS);
+  }
+}
+
+/** Values for flags that the caller left alone. */
+function madeValues(
+  { given, nodes }: DevPlan,
+  state: DevState,
+  proxyListener: Listener | undefined,
+): Record<string, FlagValue> {
+  const made: Record<string, FlagValue> = {
+    "e2b-envd-secret-file": state.secretFile,
+    "e2b-template-aliases": state.aliasFile,
+    "e2b-domain": proxyListener === undefined ? "localhost" : `localhost:${proxyListener.port}`,
+  };
+  if (!given("e2b-allow-anonymous")) made["e2b-api-key-file"] = state.keyFile;
+  // A token of ours would mean nothing to the caller's own nodes.
+  if (nodes !== undefined && !given("sandboxd-token")) made["sandboxd-token-file"] = state.tokenFile;
+  for (const flag of Object.keys(made)) if (given(flag)) delete made[flag];
+  return made;
+}
+
+/** Starts the nodes side by side, tells them of each other, and waits for their first guests. */
+async function startNodes(
+  nodes: DevNode[],
+  plan: NodePlan,
+  { token, e2b }: PreparedService,
+  stateDir: string,
+  { signal, logger }: Surroundings,
+): Promise<void> {
+  const { startDevNode } = await import("@org/devnode");
+  const { count, image, warm, warmEgress, ...guests } = plan;
+  const images = e2b.aliases.length === 0 ? [{ image, size: "small" }] : e2b.aliases;
+  const pools = poolsForAliases(images, warm, warmEgress);
+  const started = await Promise.allSettled(
+    Array.from({ length: count }, () =>
+      startDevNode({ ...guests, ...(token === "" ? {} : { token }), pools, stateDir, logger }),
+    ),
+  );
+  for (const result of started) if (result.status === "fulfilled") nodes.push(result.value);
+  for (const result of started) if (result.status === "rejected") throw result.reason;
+  for (const node of nodes) {
+    node.setPeers(nodes.map((peer) => peer.address).filter((address) => address !== node.address));
+  }
+  await Promise.all(nodes.map((node) => node.warmed({ signal })));
+}
+
+/** What {@link announce} tells of. */
+interface Announcement {
+  readonly plan: DevPlan;
+  readonly around: Surroundings;
+  readonly prepared: PreparedService;
+  readonly nodes: readonly DevNode[];
+  readonly stateDir: string;
+}
+
+/** Tells how to use what is up now, and writes the environment file. */
+async function announce(at: ServingAddresses, about: Announcement): Promise<void> {
+  const {
+    prepared: { e2b },
+    nodes,
+    stateDir,
+    around,
+  } = about;
+  const { values } = about.plan.call;
+  const scheme = textOf(values, "envd-proxy-tls-cert-file") === "" ? "http" : "https";
+  const variables = sdkEnvironment(
+    {
+      apiUrl: `http://${dialable(at.api)}`,
+      sandboxUrl: at.proxy === undefined ? undefined : `${scheme}://${dialable(at.proxy)}`,
+      domain: e2b.domain,
+      apiKey: e2b.keys[0]?.key,
+    },
+    around.env,
+  );
+  const envFile = textOf(values, "write-env-file") || textOf(values, "env-file");
+  if (envFile !== "") await writeEnvFile(envFile, variables);
+  const isolation = nodes[0]?.isolation ?? "of your nodes";
+  const notes = [
+    ...portNote("API", at.api, textOf(values, "e2b-bind-address")),
+    ...portNote("data plane", at.proxy, textOf(values, "envd-proxy-bind-address")),
+    ...(isolation === "process" ? ["isolation process isolates nothing: sandboxes run as you, with your files"] : []),
+  ];
+  const templates = e2b.aliases.map(({ alias }) => alias);
+  process.stdout.write(banner({ variables, nodes: nodes.length, isolation, templates, stateDir, envFile, notes }));
+}
+
+/** An address that a client on this machine can use. */
+function dialable(address: string): string {
+  return address.replace(/^(0\.0\.0\.0|\[::\])?:(?=\d+$)/, "127.0.0.1:");
+}
+
+/** Says so when a listener is not where it was to be. */
+function portNote(what: string, address: string | undefined, wanted: string): string[] {
+  const port = wanted.slice(wanted.lastIndexOf(":") + 1);
+  if (address === undefined || port === "0" || address.endsWith(`:${port}`)) return [];
+  return [`port ${port} is taken, the ${what} listens on ${address}`];
+}

@@ -1,0 +1,69 @@
+import { createHash, randomBytes } from "node:crypto";
+import { access, chmod, link, mkdir, unlink, writeFile } from "node:fs/promises";
+import { homedir } from "node:os";
+import { isAbsolute, join, resolve } from "node:path";
+
+/** What `dev` keeps between runs: files that only this user may read. */
+export interface DevState {
+  readonly dir: string;
+  /** Two API keys, of the namespaces `default` and `second`, as a key file. */
+  readonly keyFile: string;
+  readonly tokenFile: string;
+  readonly secretFile: string;
+  /** Two names, `base` and `ubuntu`, of one image, as an alias file. */
+  readonly aliasFile: string;
+}
+
+/** The per-user state folder: `--state-dir`, else `$XDG_STATE_HOME/sandbox-e2b`, else `~/.local/state/sandbox-e2b`. */
+export function stateFolder(flag: string, env: Readonly<Record<string, string | undefined>>): string {
+  if (flag !== "") return resolve(flag);
+  const base = env["XDG_STATE_HOME"];
+  // The base directory specification has relative values ignored.
+  return join(base !== undefined && isAbsolute(base) ? base : join(homedir(), ".local", "state"), "sandbox-e2b");
+}
+
+/**
+ * Opens the state folder and makes what is missing in it. Safe when several runs start at once: the first to finish a
+ * file wins and all use that one.
+ */
+export async function openState(dir: string, image: string): Promise<DevState> {
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  await chmod(dir, 0o700);
+  // One alias file per image, so that runs with different images do not overwrite each other's.
+  const imageName = createHash("sha256").update(image).digest("hex").slice(0, 12);
+  const [keyFile, tokenFile, secretFile, aliasFile] = await Promise.all([
+    stableFile(join(dir, "api-keys"), () => `e2b_${hex(20)} default\ne2b_${hex(20)} second\n`),
+    stableFile(join(dir, "node-token"), () => `${hex(32)}\n`),
+    stableFile(join(dir, "envd-secret"), () => `${hex(32)}\n`),
+    stableFile(join(dir, `template-aliases-${imageName}`), () => `base ${image}\nubuntu ${image}\n`),
+  ]);
+  return { dir, keyFile, tokenFile, secretFile, aliasFile };
+}
+
+function hex(bytes: number): string {
+  return randomBytes(bytes).toString("hex");
+}
+
+/** Makes a file once and returns its path: a complete file appears or none. */
+async function stableFile(path: string, make: () => string): Promise<string> {
+  try {
+    await access(path);
+    return path;
+  } catch (error) {
+    if (!hasCode(error, "ENOENT")) throw error;
+  }
+  const fresh = `${path}.${hex(6)}`;
+  await writeFile(fresh, make(), { mode: 0o600, flag: "wx" });
+  try {
+    await link(fresh, path);
+  } catch (error) {
+    if (!hasCode(error, "EEXIST")) throw error;
+  } finally {
+    await unlink(fresh);
+  }
+  return path;
+}
+
+function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && "code" in error && error.code === code;
+}
