@@ -201,3 +201,45 @@ describe("the configured envd version and domain", () => {
     expect(detail.body).toMatchObject({ envdVersion: "0.4.0", domain: "localhost:3000" });
   });
 });
+
+describe("browsers", () => {
+  const origin = "https://dashboard.example";
+  const asking = { origin, "access-control-request-method": "POST" };
+
+  it.each([
+    ["x-api-key, authorization, e2b-sandbox-id", "x-api-key, authorization, e2b-sandbox-id"],
+    [undefined, "x-api-key, authorization, content-type"],
+    ["a:b", "x-api-key, authorization, content-type"],
+  ])("may ask before a request with %j", async (requested, allowed) => {
+    const headers = requested === undefined ? asking : { ...asking, "access-control-request-headers": requested };
+    const reply = await createFleet().send("OPTIONS", "/v2/sandboxes", undefined, { key: "", headers });
+    expect([reply.status, reply.text]).toStrictEqual([204, ""]);
+    expect(reply.headers.get("access-control-allow-origin")).toBe("*");
+    expect(reply.headers.get("access-control-allow-headers")).toBe(allowed);
+    expect(reply.headers.get("access-control-allow-methods")).toContain("DELETE");
+  });
+
+  it("may read every answer and the page token, refusals included", async () => {
+    const fleet = createFleet();
+    for (const [key, path] of [
+      [KEY_1, "/v2/sandboxes"],
+      ["wrong", "/v2/sandboxes"],
+      [KEY_1, "/nope"],
+    ] as const) {
+      const reply = await fleet.send("GET", path, undefined, { key, headers: { origin } });
+      expect(reply.headers.get("access-control-allow-origin")).toBe("*");
+      expect(reply.headers.get("access-control-expose-headers")).toContain("x-next-token");
+    }
+    expect((await fleet.send("GET", "/sandboxes")).headers.has("access-control-allow-origin")).toBe(false);
+  });
+
+  it.each([
+    ["in anonymous use", { keys: [], allowAnonymous: true }],
+    ["where that is switched off", { cors: false }],
+  ])("may not use the API %s", async (_what, options) => {
+    const fleet = createFleet(options);
+    const reply = await fleet.send("GET", "/sandboxes", undefined, { headers: { origin } });
+    expect(reply.headers.has("access-control-allow-origin")).toBe(false);
+    expect((await fleet.send("OPTIONS", "/sandboxes", undefined, { headers: asking })).status).toBe(405);
+  });
+});

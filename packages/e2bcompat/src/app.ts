@@ -6,6 +6,7 @@ import { answerHeaders, empty, failure, toResponse } from "./answer.ts";
 import type { Answer } from "./answer.ts";
 import { directOf } from "./call.ts";
 import type { Call, Direct } from "./call.ts";
+import { CORS_HEADERS, preflight } from "./cors.ts";
 import { CLIENT_GONE, failureFor } from "./error-answers.ts";
 import type { E2bError } from "./errors.ts";
 import { create } from "./routes/create.ts";
@@ -153,15 +154,17 @@ function write({ outgoing, closing }: Direct, answer: Answer): Response {
  * middleware, so that the application costs the same alone and inside another one.
  */
 export function createApp(service: Service): Hono {
-  const { logger, checkKey, now } = service.settings;
+  const { logger, checkKey, now, cors } = service.settings;
   const app = new Hono();
 
   const finish = (context: Context, pattern: string, startedMs: number, answer: Answer, more: object): Response => {
     const status = answer.status;
     const durationMs = performance.now() - startedMs;
     logger.info({ ...more, method: context.req.method, route: pattern, status, durationMs }, "request");
+    const browser = cors && context.req.header("origin") !== undefined;
+    const shown = browser ? { ...answer, headers: { ...answer.headers, ...CORS_HEADERS } } : answer;
     const direct = directOf(context);
-    return direct === undefined ? toResponse(answer) : write(direct, answer);
+    return direct === undefined ? toResponse(shown) : write(direct, shown);
   };
 
   /** Turns what a handler threw into an answer, and tells the log what the client is not told. */
@@ -201,6 +204,15 @@ export function createApp(service: Service): Hono {
     (context: Context): Response =>
       finish(context, pattern, performance.now(), answer, { requestId: randomUUID() });
 
+  if (cors) {
+    app.options("*", (context, next) => {
+      if (context.req.header("access-control-request-method") === undefined) {
+        return next();
+      }
+      const answer = preflight(context.req.header("access-control-request-headers"));
+      return Promise.resolve(open("*", answer)(context));
+    });
+  }
   app.get("/health", open("/health", empty(204)));
   const routes = routesOf(service, now());
   for (const { method, pattern, handler } of routes) {

@@ -28,6 +28,11 @@ export interface ServerOptions {
    * claim token is the access token. A secret.
    */
   readonly envdSecret?: string | undefined;
+  /**
+   * Let pages of any origin use the API with a key. Never in anonymous use, where every page could.
+   * @default true
+   */
+  readonly cors?: boolean | undefined;
   /** @default silent */
   readonly logger?: Logger | undefined;
   /** How long `serve` lets requests in flight finish, in milliseconds. @default 10000 */
@@ -48,6 +53,7 @@ export interface Settings {
   readonly defaultTimeoutSeconds: number;
   readonly aliases: AliasTable;
   readonly envdSecret: string | undefined;
+  readonly cors: boolean;
   readonly logger: Logger;
   readonly drainTimeoutMs: number;
   readonly now: () => number;
@@ -105,6 +111,7 @@ export function resolveOptions(options: ServerOptions): Settings {
     defaultTimeoutSeconds,
     aliases: createAliasTable(options.aliases ?? []),
     envdSecret: options.envdSecret,
+    cors: (options.cors ?? true) && keys.length > 0,
     logger: options.logger ?? SILENT,
     drainTimeoutMs,
     now: options.now ?? Date.now,

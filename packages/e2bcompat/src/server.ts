@@ -4,6 +4,7 @@ import { createAbandoned } from "./abandoned.ts";
 import { createApp } from "./app.ts";
 import { resolveOptions } from "./options.ts";
 import type { ServerOptions } from "./options.ts";
+import { createSandboxNames } from "./sandbox-name.ts";
 import { serveHttp } from "./serve.ts";
 import type { ServeOptions } from "./serve.ts";
 import { createTemplateCatalog } from "./template-catalog.ts";
@@ -38,6 +39,7 @@ export function createServer(store: SandboxStore, options: ServerOptions): E2bSe
     settings,
     store,
     templates: createTemplateCatalog(settings.inventory),
+    newName: createSandboxNames(),
     abandon: (node, id) => abandoned.release(node, id),
   });
   const fetch = (request: Request, env?: object): Response | Promise<Response> => app.fetch(request, env);

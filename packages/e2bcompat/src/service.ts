@@ -10,6 +10,8 @@ export interface Service {
   readonly settings: Settings;
   readonly store: SandboxStore;
   readonly templates: () => Templates;
+  /** A name to claim the next sandbox under. */
+  readonly newName: () => string;
   /** Releases a sandbox that nobody will collect, in the background and whatever happens to its caller. */
   readonly abandon: (node: string, id: string) => Promise<void>;
 }

@@ -7,7 +7,6 @@ import { refuseUnsupported } from "../create-options.ts";
 import { E2bError } from "../errors.ts";
 import { prepareGuest } from "../guest.ts";
 import { sandboxReply } from "../present.ts";
-import { randomSandboxName } from "../sandbox-name.ts";
 import { accessTokenOf } from "../service.ts";
 import type { Service } from "../service.ts";
 import { BUILT_PREFIX } from "../template-catalog.ts";
@@ -78,7 +77,7 @@ async function claim(service: Service, call: Call, body: CreateSandbox, asked: s
     noEgress: body.allow_internet_access === false ? true : undefined,
     signal,
   };
-  const name = randomSandboxName();
+  const name = service.newName();
   try {
     return { assignment: await store.claim(namespace, name, pool, options), pool, built: false };
   } catch (error) {
