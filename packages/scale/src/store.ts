@@ -1,8 +1,9 @@
 import type { Duplex } from "node:stream";
+import { entryOfClaim } from "./claim-entry.ts";
 import { routeClaim } from "./claim-router.ts";
 import type { Delivery } from "./claim-router.ts";
 import { DetachedWork, throwIfAborted } from "./detached-work.ts";
-import type { Assignment, ClaimOptions, InventoryEntry, PoolKey, Sandbox, SandboxRecord } from "./domain.ts";
+import type { Assignment, ClaimOptions, PoolKey, Sandbox, SandboxRecord } from "./domain.ts";
 import { isScaleError, ScaleError } from "./errors.ts";
 import { claimKey, nameKey, NodeIndex } from "./node-index.ts";
 import { verbError } from "./node-failures.ts";
@@ -47,10 +48,6 @@ export interface StoreOptions {
 }
 
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
-
-/** A lease that a node grants when none was asked for, and the longest it grants (node API §5.1), in seconds. */
-const DEFAULT_LEASE_SECONDS = 300;
-const MAX_LEASE_SECONDS = 86_400;
 
 type Lease = Parameters<SandboxStore["renew"]>[2];
 
@@ -119,7 +116,7 @@ class ScatterGatherStore implements SandboxStore {
       pool,
       claimRef: `${namespace}/${name}`,
       ttlSeconds: options.ttlSeconds,
-      metadata: options.metadata,
+      metadata: options.metadata && { ...options.metadata },
       onExpire: options.onExpire,
       noEgress: options.noEgress,
     };
@@ -378,31 +375,6 @@ function checkClaim(namespace: string, name: string, pool: PoolKey, options: Cla
   if (!Number.isSafeInteger(ttl) || ttl < 0) {
     bad("a lease is a whole number of seconds, 0 for the node's default");
   }
-}
-
-/** The entry that the node will list for a claim, until it does. */
-function entryOfClaim(claim: NodeClaim, { reply }: Delivery): InventoryEntry {
-  return {
-    name: claim.claimRef,
-    id: reply.id,
-    phase: "Running",
-    template: claim.pool.template,
-    net: claim.pool.net || "none",
-    size: claim.pool.size || "small",
-    claimRef: claim.claimRef,
-    deadline: reply.deadline,
-    claimedAt: claimedAt(claim, reply.deadline),
-    metadata: claim.metadata,
-  };
-}
-
-/** When a claim began by the node's clock, which need not agree with ours: the granted end less the granted length. */
-function claimedAt(claim: NodeClaim, deadline: Date | undefined): Date {
-  if (deadline === undefined) {
-    return new Date();
-  }
-  const seconds = Math.min(claim.ttlSeconds || DEFAULT_LEASE_SECONDS, MAX_LEASE_SECONDS);
-  return new Date(deadline.getTime() - seconds * 1000);
 }
 
 function routingDisabled(verb: string): ScaleError {

@@ -8,7 +8,7 @@ import { createNodePool } from "@org/sandboxd-client";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { createStore } from "../store.ts";
 import { StaticInventorySource } from "../testing/index.ts";
-import { createNodeClients, entryFromRow, inventoryFromReplies, poolsFromInfo, templatesFromInfo } from "./sandboxd.ts";
+import { createNodeClients, entryFromRow, poolsFromInfo, templatesFromInfo } from "./sandboxd.ts";
 
 const TOKEN = "fleet-token";
 const KEY = { template: "rt", net: "none", size: "small" };
@@ -64,7 +64,8 @@ function clients(requestTimeoutMs?: number): ReturnType<typeof createNodeClients
 
 function storeOver(address: string, requestTimeoutMs?: number): ReturnType<typeof createStore> {
   const source = new StaticInventorySource([{ node: "key", address, pools: [{ ...KEY, warm: 1, target: 1 }] }]);
-  return createStore(source, { clients: clients(requestTimeoutMs) });
+  // A busy machine must not turn a look-up into a miss.
+  return createStore(source, { clients: clients(requestTimeoutMs), liveTimeoutMs: 20_000 });
 }
 
 describe("the node clients", () => {
@@ -141,7 +142,7 @@ describe("the node clients", () => {
     ],
   ] as const)("sort %s", async (_case, answer, code, status) => {
     const { address, seen } = await node(answer);
-    const claim = storeOver(address, 200).claim("n", "x", KEY);
+    const claim = storeOver(address, code === "claim_failed" ? 1000 : undefined).claim("n", "x", KEY);
     await expect(claim).rejects.toMatchObject({ code, status });
     expect(seen).toHaveLength(1);
   });
@@ -173,7 +174,7 @@ describe("the node clients", () => {
     const store = storeOver(address);
     const caller = new AbortController();
     const claim = store.claim("n", "x", KEY, { signal: caller.signal });
-    await vi.waitFor(() => expect(seen).toHaveLength(1));
+    await vi.waitFor(() => expect(seen).toHaveLength(1), { timeout: 9000 });
     caller.abort();
     await expect(claim).rejects.toMatchObject({ code: "aborted" });
     late.resolve();
@@ -367,11 +368,5 @@ describe("an info reply", () => {
         labels: undefined,
       },
     ]);
-  });
-
-  it("makes a node's view together with the index", () => {
-    expect(
-      inventoryFromReplies("a:1", { pools: [], templates: [] }, [{ id: "sb_1", key: KEY, hibernated: false }], 5),
-    ).toMatchObject({ node: "a:1", address: "a:1", asOfMs: 5, entries: [{ id: "sb_1" }] });
   });
 });

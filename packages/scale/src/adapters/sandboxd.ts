@@ -7,7 +7,7 @@ import { createSandboxdClient, SandboxdError } from "@org/sandboxd-client";
 import type { NodePool, SandboxdClient } from "@org/sandboxd-client";
 import { parseWireTime } from "@org/sandboxd-client/wire";
 import type { ClaimRequest, InfoReply, SandboxRow } from "@org/sandboxd-client/wire";
-import type { InventoryEntry, NodeInventory, PoolCapacity, PromotedTemplate } from "../domain.ts";
+import type { InventoryEntry, PoolCapacity, PromotedTemplate } from "../domain.ts";
 import type {
   CallOptions,
   NodeClaim,
@@ -215,26 +215,6 @@ export function templatesFromInfo(info: Pick<InfoReply, "templates">): readonly 
     memoryBytes: count(template.mem_total_bytes) || undefined,
     labels: present(template.labels),
   }));
-}
-
-/**
- * One node's view from its two replies. `address` is the node's key as well as where it answers; `asOfMs` is when the
- * earlier of the two reads began, in milliseconds of `performance.now()`.
- */
-export function inventoryFromReplies(
-  address: string,
-  info: Pick<InfoReply, "pools" | "templates">,
-  rows: readonly SandboxRow[],
-  asOfMs: number,
-): NodeInventory {
-  return {
-    node: address,
-    address,
-    pools: poolsFromInfo(info),
-    templates: templatesFromInfo(info),
-    entries: rows.map(entryFromRow),
-    asOfMs,
-  };
 }
 
 function count(value: number | undefined): number {
