@@ -3,9 +3,10 @@
  * - `invalid_options`: a programmer's option is missing or contradictory.
  * - `invalid_flag`: a flag's value cannot be read.
  * - `tls_files`: the certificate or its key is missing, unreadable, or they do not belong together.
+ * - `secret_file`: the file of the key of derived access tokens is unreadable or blank.
  * - `listen_failed`: the address cannot be listened on.
  */
-export type SetupErrorCode = "invalid_options" | "invalid_flag" | "tls_files" | "listen_failed";
+export type SetupErrorCode = "invalid_options" | "invalid_flag" | "tls_files" | "secret_file" | "listen_failed";
 
 /**
  * Why a request was refused.

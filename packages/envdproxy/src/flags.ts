@@ -5,6 +5,7 @@ import type { ProxyHandler } from "./proxy.ts";
 import { parsePublicPorts, publicPortTest } from "./public-ports.ts";
 import type { PublicPorts } from "./public-ports.ts";
 import { serve } from "./serve.ts";
+import { loadTlsPair } from "./tls-pair.ts";
 import type { TlsFiles } from "./tls-pair.ts";
 
 /** One command-line option in the shape that yargs takes. */
@@ -119,6 +120,17 @@ export class Flags {
       );
     }
     return { certFile: this.#certFile, keyFile: this.#keyFile };
+  }
+
+  /**
+   * Checks the TLS files, so that a start fails before anything is dialed or bound. Rejects with `tls_files` when only
+   * one is set, when one can not be read, or when they do not belong together.
+   */
+  async load(): Promise<void> {
+    const tls = this.#tls();
+    if (tls !== undefined) {
+      await loadTlsPair(tls);
+    }
   }
 
   /**

@@ -11,6 +11,7 @@ export { createProxy } from "./proxy.ts";
 export type { ProxyHandler, ProxyOptions } from "./proxy.ts";
 export { ENVD_PORT, parsePublicPorts } from "./public-ports.ts";
 export type { PublicPorts } from "./public-ports.ts";
+export { loadEnvdSecret } from "./envd-secret.ts";
 export { serve } from "./serve.ts";
 export type { ServeOptions } from "./serve.ts";
 export type { TlsFiles } from "./tls-pair.ts";

@@ -21,6 +21,8 @@ export interface Owner {
 export interface OwnerResolverOptions {
   readonly store: SandboxStore;
   readonly secret?: string | undefined;
+  /** Find the sandboxes of this namespace alone; empty finds all. @default "" */
+  readonly namespace?: string | undefined;
   /** A clock that never goes back. */
   readonly now: () => number;
   readonly keepMs?: number;
@@ -73,7 +75,7 @@ function bounded<V>(map: Map<string, V>, max: number, key: string, value: V): vo
  * node; one look-up runs per id at a time.
  */
 export function createOwnerResolver(options: OwnerResolverOptions): OwnerResolver {
-  const { store, secret, now } = options;
+  const { store, secret, namespace = "", now } = options;
   const keepMs = options.keepMs ?? 60_000;
   const maxOwners = options.maxOwners ?? 4096;
   const askTimeoutMs = options.askTimeoutMs ?? 500;
@@ -116,7 +118,7 @@ export function createOwnerResolver(options: OwnerResolverOptions): OwnerResolve
     }
     try {
       const found = await within(askTimeoutMs, (signal) =>
-        store.getByClaimId("", claimIdFromPublic(id), (claimId) => matchesSandboxId(claimId, id), { signal }),
+        store.getByClaimId(namespace, claimIdFromPublic(id), (claimId) => matchesSandboxId(claimId, id), { signal }),
       );
       budget.refund();
       return found;

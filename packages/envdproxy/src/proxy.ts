@@ -34,6 +34,8 @@ export interface ProxyOptions {
    * signed file URLs pass. Without it, clients present the sandbox's own token, and guests do not see it.
    */
   readonly envdSecret?: string | undefined;
+  /** Serve the sandboxes of this namespace alone; empty serves all. A filter, not an access boundary. @default "" */
+  readonly namespace?: string | undefined;
   /** Guest ports that are reachable without a token. Never the guest daemon's. @default "none" */
   readonly publicPorts?: PublicPorts | undefined;
   /** Speak HTTP/2 with prior knowledge to guests instead of HTTP/1.1. Upgrades stay HTTP/1.1. @default false */
@@ -114,6 +116,7 @@ export function createProxy(options: ProxyOptions): ProxyHandler {
   const resolver = createOwnerResolver({
     store,
     secret: envdSecret,
+    namespace: options.namespace,
     now,
     ...(asksPerSecond === undefined ? {} : { asksPerSecond }),
     ...(askBurst === undefined ? {} : { askBurst }),
