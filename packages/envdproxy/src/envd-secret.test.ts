@@ -23,10 +23,16 @@ test("white space around the secret is dropped", async () => {
 test("a blank file is refused", async () => {
   const file = join(folder, "blank");
   await writeFile(file, " \n");
-  await expect(loadEnvdSecret(file)).rejects.toMatchObject({ code: "secret_file", message: expect.stringContaining(file) });
+  await expect(loadEnvdSecret(file)).rejects.toMatchObject({
+    code: "secret_file",
+    message: expect.stringContaining(file),
+  });
 });
 
 test("a file that can not be read is named", async () => {
   const file = join(folder, "none");
-  await expect(loadEnvdSecret(file)).rejects.toMatchObject({ code: "secret_file", message: expect.stringContaining(file) });
+  await expect(loadEnvdSecret(file)).rejects.toMatchObject({
+    code: "secret_file",
+    message: expect.stringContaining(file),
+  });
 });

@@ -25,7 +25,10 @@ describe("loading", () => {
   });
 
   test("files that can not be read are named", async () => {
-    const flags = Flags.from({ "envd-proxy-tls-cert-file": "/none/c", "envd-proxy-tls-private-key-file": "/none/k" }, "envd-proxy-");
+    const flags = Flags.from(
+      { "envd-proxy-tls-cert-file": "/none/c", "envd-proxy-tls-private-key-file": "/none/k" },
+      "envd-proxy-",
+    );
     await expect(flags.load()).rejects.toThrow(EnvdProxyError);
     await expect(flags.load()).rejects.toThrow(/read TLS (certificate|private key) "\/none/);
   });

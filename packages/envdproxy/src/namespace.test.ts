@@ -23,7 +23,7 @@ test.each([
   const store = new OneNamespace();
   store.put("sb_a", { ports: { 3000: guest.port } });
   await using proxy = await startProxy({ store, namespace });
-  const head = requestHead("GET / HTTP/1.1", ["X-Access-Token: token-of-sb_a", "Connection: close"], `3000-sb-a.${DOMAIN}`);
+  const head = requestHead("GET /", ["X-Access-Token: token-of-sb_a", "Connection: close"], `3000-sb-a.${DOMAIN}`);
   using client = rawClient(proxy.port, head);
   expect(parseAnswer((await client.ended()).text).status).toBe(status);
 });
