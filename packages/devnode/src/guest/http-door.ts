@@ -1,4 +1,4 @@
-import { createServer, request, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { joinStreams } from "../shared/join-streams.ts";
@@ -18,6 +18,8 @@ const HOP_BY_HOP = new Set([
 
 /** An HTTP proxy: `CONNECT host:port`, and plain requests in absolute form. */
 export function createHttpDoor(open: OpenTunnel): Server {
+  // Only the egress lane pays for the module; an import statement would make every guest evaluate all of it.
+  const { createServer } = process.getBuiltinModule("node:http");
   const server = createServer({ requestTimeout: 0, keepAliveTimeout: 60_000 }, (req, res) => {
     forward(open, req, res).catch((error: unknown) => fail(res, error));
   });
@@ -67,7 +69,7 @@ async function forward(open: OpenTunnel, req: IncomingMessage, res: ServerRespon
   }
   headers.push("Host", url.host, "Connection", "close");
   const tunnel: Socket = await open(url.hostname.replace(/^\[|\]$/g, ""), url.port === "" ? 80 : Number(url.port));
-  const upstream = request({
+  const upstream = process.getBuiltinModule("node:http").request({
     createConnection: () => tunnel,
     method: req.method,
     path: `${url.pathname}${url.search}`,

@@ -98,23 +98,29 @@ export async function createGuestHost(options: GuestHostOptions): Promise<GuestH
       egress: options.egress,
       nextRange: () => ids?.(),
     };
+    const follow = async (started: Promise<Guest>): Promise<void> => {
+      let guest: Guest;
+      try {
+        guest = await started;
+      } catch {
+        return;
+      } finally {
+        starting.delete(started);
+      }
+      guests.add(guest);
+      await guest.ended;
+      try {
+        await guest.destroy();
+        await guest.removed();
+      } catch (error) {
+        logger.warn({ guest: guest.id, err: error }, "guest left files behind");
+      }
+      guests.delete(guest);
+    };
     const launch = (environment: GuestEnvironment, request: GuestRequest): Promise<Guest> => {
       const started = startGuest(environment, request);
       starting.add(started);
-      started.then(
-        (guest) => {
-          starting.delete(started);
-          guests.add(guest);
-          void guest.ended
-            .then(() => guest.destroy())
-            .then(() => guest.removed())
-            .then(
-              () => guests.delete(guest),
-              () => guests.delete(guest),
-            );
-        },
-        () => starting.delete(started),
-      );
+      void follow(started);
       return started;
     };
     const failures: string[] = [];

@@ -1,20 +1,19 @@
 import { spawn, type ChildProcess } from "node:child_process";
-import { mkdirSync, readlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { get } from "node:http";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
-import type { Readable } from "node:stream";
 import { DevNodeError } from "../errors.ts";
 import { ENVD_PORT, HTTP_DOOR, SOCKS_DOOR, type GuestConfig } from "../guest/guest-config.ts";
 import { AGENT_ENTRY, type AgentFiles } from "./agent-files.ts";
 import type { GroupMaker, GuestGroup } from "./cgroup-group.ts";
 import { openEgressGate, type EgressGate, type EgressPolicy } from "./egress-gate.ts";
+import { superviseChild, type GuestProcess } from "./guest-process.ts";
 import { GUEST_PATH, makeGuestTree, type HostView, type ReadOnlyBind } from "./guest-tree.ts";
 import type { IdRange } from "./id-range.ts";
 import { planLaunch, TOOL_PATHS, type Isolation } from "./launch.ts";
 import type { MountEntry } from "./mount-table.ts";
-import { childrenOf, processStart, processTree } from "./proc.ts";
 import { createHandedListener, dialRelay } from "./relay-socket.ts";
 import type { RunFolder } from "./run-folder.ts";
 import { createSignalFreezer } from "./signal-freeze.ts";
@@ -66,10 +65,7 @@ export interface GuestRequest {
   readonly base?: string | undefined;
 }
 
-/** A cold machine takes its time; a guest that needs longer hangs. */
-const START_TIMEOUT_MS = 30_000;
-/** Small heaps: an idle guest should cost little, and the daemon streams what it moves. */
-const NODE_FLAGS = ["--max-semi-space-size=1", "--disable-warning=ExperimentalWarning"];
+const NODE_FLAGS = ["--disable-warning=ExperimentalWarning"];
 const HOST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin";
 
 function guestVariables(egressLane: boolean): Record<string, string> {
@@ -163,10 +159,10 @@ export async function startGuest(environment: GuestEnvironment, request: GuestRe
     } finally {
       listener?.release();
     }
-    const process_ = superviseChild(child, run, request.id, group);
-    cleanups.push(() => process_.kill());
-    const port = await process_.ready(launch.needsIdMap ? range : undefined, isolation);
-    const guest = createGuest({ environment, request, folder, process: process_, group, gate, relayPath, port });
+    const processes = superviseChild(child, run, request.id, group);
+    cleanups.push(() => processes.kill());
+    const port = await processes.ready(launch.needsIdMap ? range : undefined, isolation);
+    const guest = createGuest({ environment, request, folder, processes, group, gate, relayPath, port });
     await checkHealth(guest);
     return guest;
   } catch (cause) {
@@ -185,142 +181,11 @@ export async function startGuest(environment: GuestEnvironment, request: GuestRe
   }
 }
 
-/** The processes of one guest, seen from the host. */
-interface GuestProcess {
-  readonly pid: number;
-  readonly ended: Promise<string>;
-  /** Resolves with the daemon's port once the agent says that it listens. */
-  ready(range: IdRange | undefined, isolation: Isolation): Promise<number>;
-  kill(): Promise<void>;
-}
-
-const NAMESPACES = ["mnt", "pid", "net", "ipc", "uts", "user"];
-
-function superviseChild(child: ChildProcess, run: RunFolder, id: string, group: GuestGroup | undefined): GuestProcess {
-  const pid = child.pid ?? 0;
-  let tail = "";
-  child.stderr?.setEncoding("utf8");
-  child.stderr?.on("data", (text: string) => {
-    tail = (tail + text).slice(-2000);
-  });
-  child.stderr?.on("error", () => undefined);
-  child.stdin?.on("error", () => undefined);
-  const ended = new Promise<string>((resolve) => {
-    child.once("error", (error) => resolve(error.message));
-    child.once("exit", (code, signal) => resolve(signal === null ? `exit status ${code}` : `signal ${signal}`));
-  });
-  if (pid > 0) {
-    run.notePids(id, [pid]);
-  }
-  return {
-    pid,
-    ended,
-    ready: async (range, isolation) => {
-      const status = child.stdio[4] as Readable;
-      status.setEncoding("utf8");
-      status.on("error", () => undefined);
-      let timer: NodeJS.Timeout | undefined;
-      const port = new Promise<number>((resolve, reject) => {
-        timer = setTimeout(() => reject(new Error("the guest did not get ready in time")), START_TIMEOUT_MS);
-        let text = "";
-        status.on("data", (chunk: string) => {
-          text += chunk;
-          for (let at = text.indexOf("\n"); at !== -1; at = text.indexOf("\n")) {
-            const line = text.slice(0, at);
-            text = text.slice(at + 1);
-            const match = /^ready ([0-9]{1,5})$/.exec(line);
-            if (line === "map" && range !== undefined) {
-              try {
-                const map = `0 ${range.base} ${range.count}\n`;
-                const target = innermost(pid);
-                writeFileSync(`/proc/${target}/uid_map`, map);
-                writeFileSync(`/proc/${target}/gid_map`, map);
-                child.stdin?.write("\n");
-              } catch (cause) {
-                reject(new Error("ids could not be mapped", { cause }));
-              }
-            } else if (match !== null) {
-              resolve(Number(match[1]));
-            }
-          }
-        });
-        void ended.then((reason) => {
-          // The last words on stderr may still be on their way.
-          setTimeout(() => reject(new Error(`${reason}: ${tail.trim().split("\n").at(-1) ?? ""}`)), 20);
-        });
-      });
-      try {
-        const value = await port;
-        const pids = processTree(pid);
-        run.notePids(id, pids);
-        if (isolation !== "process") {
-          proveApart(pids.at(-1) ?? pid);
-        }
-        return value;
-      } finally {
-        clearTimeout(timer);
-        status.destroy();
-      }
-    },
-    kill: async () => {
-      if (pid === 0) {
-        return;
-      }
-      const pids = processTree(pid);
-      await group?.kill().catch(() => undefined);
-      for (const one of pids) {
-        killQuietly(one);
-      }
-      // Without namespaces a child may have left the tree but not the session.
-      killQuietly(-pid);
-      await ended;
-      for (let round = 0; round < 500 && pids.some(isAlive); round += 1) {
-        await new Promise((resolve) => setTimeout(resolve, 2));
-      }
-    },
-  };
-}
-
-/** Last of the chain of processes that a launch is made of. */
-function innermost(pid: number): number {
-  let at = pid;
-  for (let next = childrenOf(at)[0]; next !== undefined; next = childrenOf(at)[0]) {
-    at = next;
-  }
-  return at;
-}
-
-/** A started guest shares no namespace with us, or its isolation is not what it claims to be. */
-function proveApart(pid: number): void {
-  const shared = NAMESPACES.filter((name) => {
-    try {
-      return readlinkSync(`/proc/${pid}/ns/${name}`) === readlinkSync(`/proc/self/ns/${name}`);
-    } catch {
-      return false;
-    }
-  });
-  if (shared.length > 0) {
-    throw new Error(`the guest shares the host's ${shared.join(", ")} namespace`);
-  }
-}
-
-function killQuietly(pid: number): void {
-  try {
-    process.kill(pid, "SIGKILL");
-  } catch {
-    // Gone.
-  }
-}
-
-function isAlive(pid: number): boolean {
-  return processStart(pid) !== undefined;
-}
-
 interface GuestParts {
   readonly environment: GuestEnvironment;
   readonly request: GuestRequest;
   readonly folder: string;
-  readonly process: GuestProcess;
+  readonly processes: GuestProcess;
   readonly group: GuestGroup | undefined;
   readonly gate: EgressGate | undefined;
   readonly relayPath: string;
@@ -328,14 +193,14 @@ interface GuestParts {
 }
 
 function createGuest(parts: GuestParts): Guest {
-  const { process: process_, group, gate } = parts;
-  const freezer = group ?? createSignalFreezer(process_.pid);
+  const { processes, group, gate } = parts;
+  const freezer = group ?? createSignalFreezer(processes.pid);
   const shared = parts.environment.isolation === "process";
   let destroying: Promise<void> | undefined;
   let removing: Promise<void> = Promise.resolve();
   const destroy = async (): Promise<void> => {
     gate?.close();
-    await process_.kill();
+    await processes.kill();
     removing = (async () => {
       await group?.remove().catch(() => undefined);
       await rm(parts.relayPath, { force: true });
@@ -346,8 +211,8 @@ function createGuest(parts: GuestParts): Guest {
   };
   return {
     id: parts.request.id,
-    pid: process_.pid,
-    ended: process_.ended,
+    pid: processes.pid,
+    ended: processes.ended,
     connect: (port, { signal } = {}) => {
       if (!shared) {
         return dialRelay(parts.relayPath, port, signal);
@@ -355,9 +220,7 @@ function createGuest(parts: GuestParts): Guest {
       return dialHost(port === ENVD_PORT ? parts.port : port, signal);
     },
     freeze: () => freezer.freeze(),
-    thaw: async () => {
-      await freezer.thaw();
-    },
+    thaw: () => freezer.thaw(),
     setEgress: (open) => gate?.allow(open),
     destroy: () => (destroying ??= destroy()),
     removed: async () => {

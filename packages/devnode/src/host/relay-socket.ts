@@ -53,7 +53,8 @@ export function createHandedListener(path: string): Promise<HandedListener> {
 }
 
 function descriptorOf(server: Server): number | undefined {
-  const handle: unknown = "_handle" in server ? server._handle : undefined;
+  // Node has no public name for it; when it ever goes, starting a guest says so.
+  const handle: unknown = Reflect.get(server, "_handle");
   const fd: unknown = typeof handle === "object" && handle !== null && "fd" in handle ? handle.fd : undefined;
   return typeof fd === "number" && fd >= 0 ? fd : undefined;
 }

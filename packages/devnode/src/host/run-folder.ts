@@ -78,15 +78,15 @@ export function createRunFolder(stateDir: string, id: string): RunFolder {
       keeper.unref();
     },
     close: async () => {
-      const process_ = keeper;
-      if (process_ === undefined || process_.exitCode !== null || process_.signalCode !== null) {
+      const running = keeper;
+      if (running === undefined || running.exitCode !== null || running.signalCode !== null) {
         await cleanRun(path, group);
         return;
       }
       await new Promise<void>((resolve) => {
-        process_.once("exit", () => resolve());
-        process_.ref();
-        process_.stdin?.end();
+        running.once("exit", () => resolve());
+        running.ref();
+        running.stdin?.end();
       });
     },
   };

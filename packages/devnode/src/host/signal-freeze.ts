@@ -4,7 +4,7 @@ import { isStopped, processTree } from "./proc.ts";
 /** Stops and continues a process tree by signals, where no cgroup can do it. */
 export interface SignalFreezer {
   freeze(): Promise<void>;
-  thaw(): void;
+  thaw(): Promise<void>;
 }
 
 /**
@@ -32,7 +32,7 @@ export function createSignalFreezer(root: number): SignalFreezer {
       }
       stopped = [...ours];
     },
-    thaw: () => {
+    thaw: async () => {
       // Children first: a parent that runs before its child would see it as stopped.
       for (const pid of stopped.toReversed()) {
         signal(pid, "SIGCONT");

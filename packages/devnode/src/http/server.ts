@@ -128,7 +128,7 @@ export async function listen(
       keepAliveTimeout: 0,
       noDelay: true,
       // Every other upgrade is none of ours and is answered as if it had not been asked for.
-      ...{ shouldUpgradeCallback: (request: IncomingMessage) => wantsRelay(request) },
+      shouldUpgradeCallback: wantsRelay,
     },
     (request, response) => {
       response.on("error", () => response.destroy());

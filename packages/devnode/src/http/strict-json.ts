@@ -5,7 +5,7 @@ export function repeatedKey(text: string): string | undefined {
   const scopes: (Set<string> | undefined)[] = [];
   let expectKey = false;
   for (let at = 0; at < text.length; at += 1) {
-    switch (text[at]) {
+    switch (text.charAt(at)) {
       case "{":
         scopes.push(new Set());
         expectKey = true;

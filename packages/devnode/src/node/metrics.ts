@@ -13,7 +13,7 @@ export interface MetricsState {
   draining(): boolean;
   pools(): readonly PoolInfo[];
   /** Live claims by tenant; absent without tenants. */
-  tenantClaims?(): ReadonlyMap<string, number>;
+  readonly tenantClaims?: (() => ReadonlyMap<string, number>) | undefined;
 }
 
 /** Counters of one node. Names are those of node API §9.5. */

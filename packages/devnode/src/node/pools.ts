@@ -88,15 +88,14 @@ export function createPools(options: PoolsOptions): Pools {
     parkTimer.unref();
   };
 
-  const watch = (pool: Pool, guest: Guest): void => {
-    void guest.ended.then((reason) => {
-      const at = pool.ready.indexOf(guest);
-      if (at !== -1) {
-        pool.ready.splice(at, 1);
-        logger.warn({ key: pool.config.key, reason }, "warm guest ended by itself");
-        schedule(pool);
-      }
-    });
+  const watch = async (pool: Pool, guest: Guest): Promise<void> => {
+    const reason = await guest.ended;
+    const at = pool.ready.indexOf(guest);
+    if (at !== -1) {
+      pool.ready.splice(at, 1);
+      logger.warn({ key: pool.config.key, reason }, "warm guest ended by itself");
+      schedule(pool);
+    }
   };
 
   const refill = async (pool: Pool): Promise<void> => {
@@ -122,17 +121,13 @@ export function createPools(options: PoolsOptions): Pools {
       return;
     }
     pool.ready.push(guest);
-    watch(pool, guest);
+    void watch(pool, guest);
   };
 
+  const lacks = (pool: Pool): boolean =>
+    !closed && !draining && !isParked() && isCurrent(pool) && pool.ready.length + pool.refilling < target(pool);
   const fill = (pool: Pool): void => {
-    while (
-      !closed &&
-      !draining &&
-      !isParked() &&
-      isCurrent(pool) &&
-      pool.ready.length + pool.refilling < target(pool)
-    ) {
+    while (lacks(pool)) {
       pool.refilling += 1;
       const run = refill(pool).finally(() => running.delete(run));
       running.add(run);

@@ -1,0 +1,53 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import type { DevNodeOptions, FreezerKind, Isolation } from "../index.ts";
+
+/** A node in another process. */
+export interface NodeProcess extends AsyncDisposable {
+  readonly address: string;
+  readonly isolation: Isolation;
+  readonly freezer: FreezerKind;
+  readonly separateUsers: boolean;
+  readonly pid: number;
+  /** Ends it at once, as a crash would. */
+  crash(): Promise<void>;
+}
+
+/** Starts a node and waits until its pools are full. `uid` runs it as that user, which needs root. */
+export async function startNodeProcess(options: DevNodeOptions, uid?: number): Promise<NodeProcess> {
+  const main = fileURLToPath(new URL("./node-process-main.ts", import.meta.url));
+  const child = spawn(process.execPath, ["--conditions=@org/source", main, JSON.stringify(options)], {
+    stdio: ["ignore", "pipe", "pipe"],
+    cwd: "/",
+    ...(uid === undefined ? {} : { uid, gid: uid }),
+  });
+  const exited = once(child, "exit");
+  let errors = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    errors += text;
+  });
+  const line = await new Promise<string>((resolve, reject) => {
+    let text = "";
+    child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
+      text += chunk;
+      if (text.includes("\n")) {
+        resolve(text);
+      }
+    });
+    child.once("exit", (code) => reject(new Error(`node process ended with ${code}: ${errors}`)));
+  });
+  const facts = JSON.parse(line) as Omit<NodeProcess, "pid" | "crash" | keyof AsyncDisposable>;
+  return {
+    ...facts,
+    pid: child.pid ?? 0,
+    crash: async () => {
+      child.kill("SIGKILL");
+      await exited;
+    },
+    [Symbol.asyncDispose]: async () => {
+      child.kill("SIGTERM");
+      await exited;
+    },
+  };
+}
