@@ -8,4 +8,6 @@ export default defineConfig({
   dts: false,
   clean: false,
   sourcemap: true,
+  // What the start line tells of a release.
+  env: { BUILD_REVISION: process.env["BUILD_REVISION"] ?? "", BUILD_TIME: process.env["BUILD_TIME"] ?? "" },
 });

@@ -48,7 +48,7 @@ export interface ServeOptions {
 export async function prepare(config: ServiceConfig): Promise<PreparedService> {
   const token = await tokenFrom(config.token, config.tokenFile);
   const e2b = await config.e2b.load();
-  await (config.proxy as { load?: () => Promise<void> }).load?.();
+  await config.proxy.load();
   return { config, token, e2b };
 }
 

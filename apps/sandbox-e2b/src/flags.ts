@@ -47,14 +47,14 @@ const devOptions: FlagOptions = {
   },
   warm: { type: "number", default: 2, group: DEVELOPMENT, describe: "Warm guests per node without network" },
   "warm-egress": { type: "number", default: 1, group: DEVELOPMENT, describe: "Warm guests per node with network" },
-  "write-env-file": {
+  "env-file": {
     type: "string",
     default: "",
+    // Node takes --env-file for itself when the program is not started by its bin or by `node --`.
+    alias: "write-env-file",
     group: DEVELOPMENT,
     describe: "Write the variables the E2B SDKs read to this file (dotenv, mode 0600) once everything is ready",
   },
-  // Node takes --env-file=… for itself wherever it stands, so this spelling works only after `node --`.
-  "env-file": { type: "string", default: "", group: DEVELOPMENT, hidden: true, describe: "Same as --write-env-file" },
 };
 
 const devNodeOptions: FlagOptions = {
@@ -137,7 +137,7 @@ export function programSpec(version: string): ProgramSpec {
       dev: {
         describe: "Try everything on this machine: nodes, API and data plane in one process",
         options: { ...devOptions, ...guestOptions, ...devServiceOptions() },
-        examples: [["sandbox-e2b dev --write-env-file=.env", "Then run any E2B script with that .env"]],
+        examples: [["sandbox-e2b dev --env-file=.env", "Then run any E2B script with that .env"]],
       },
       "dev-node": {
         describe: "Run one development node alone; several of them form a mesh",

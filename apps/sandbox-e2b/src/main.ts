@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 // Only this file may run on an old Node: everything else is imported after the check.
 const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
 if (major < 22 || (major === 22 && minor < 19)) {

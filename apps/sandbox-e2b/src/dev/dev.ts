@@ -171,7 +171,7 @@ async function announce(at: ServingAddresses, about: Announcement): Promise<void
     },
     around.env,
   );
-  const envFile = textOf(values, "write-env-file") || textOf(values, "env-file");
+  const envFile = textOf(values, "env-file");
   if (envFile !== "") await writeEnvFile(envFile, variables);
   const isolation = nodes[0]?.isolation ?? "of your nodes";
   const notes = [

@@ -1,0 +1,39 @@
+import { readFileSync } from "node:fs";
+import { runProgram } from "@org/command-line";
+import { serve } from "./compose.ts";
+import { programSpec, proxyConfig } from "./flags.ts";
+import { createLogger } from "./logger.ts";
+
+/** Runs the program and resolves with the exit status. */
+export function run(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Promise<number> {
+  const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
+    version: string;
+  };
+  const io = {
+    argv,
+    env,
+    stdout: (text: string) => void process.stdout.write(text),
+    stderr: (text: string) => void process.stderr.write(text),
+  };
+  return runProgram(programSpec(version), io, ({ values }) => {
+    const config = proxyConfig(values);
+    return async () => {
+      const logger = await createLogger(env["OPERATOR_LOG_LEVEL"] || "info");
+      const revision = process.env["BUILD_REVISION"] || "unknown";
+      const builtAt = process.env["BUILD_TIME"] || "unknown";
+      logger.info(
+        { func: "main.run", version, revision, builtAt },
+        `starting envd-proxy version=${version} revision=${revision} builtAt=${builtAt}`,
+      );
+      process.on("unhandledRejection", (err) => logger.error({ func: "main.run", err }, "unhandled rejection"));
+      await serve(config, { signal: processSignal(), logger });
+    };
+  });
+}
+
+/** Signals after the first one change nothing: the drain is bounded. */
+function processSignal(): AbortSignal {
+  const controller = new AbortController();
+  for (const name of ["SIGINT", "SIGTERM"] as const) process.on(name, () => controller.abort());
+  return controller.signal;
+}
