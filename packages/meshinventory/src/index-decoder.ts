@@ -2,18 +2,23 @@ import type { InventoryEntry } from "@org/scale";
 import { entryFromRow } from "@org/scale/sandboxd";
 import { readIndex, readSandboxRow } from "@org/sandboxd-client/wire";
 
-/** The last reply, cut into rows: row `i` is `body[starts[i]..ends[i]]` and became `entries[i]`. */
+/** A reply cut into rows: row `i` is `body[starts[i]..ends[i]]` and became `entries[i]`. */
 interface Rows {
   readonly body: Buffer;
+  readonly count: number;
   readonly starts: Uint32Array;
   readonly ends: Uint32Array;
   readonly entries: readonly InventoryEntry[];
+  /** Whether a row is among them that the reply before did not have. */
+  readonly fresh: boolean;
 }
 
 const HEAD = Buffer.from('{"sandboxes":[');
 const ID = Buffer.from('{"id":"');
 /** Brackets and white space behind the last row. */
 const MAX_TAIL = 16;
+/** Rows that are compared at once while nothing changes. */
+const RUN = 16;
 const BRACE_OPEN = 0x7b;
 const BRACE_CLOSE = 0x7d;
 const BRACKET_OPEN = 0x5b;
@@ -29,29 +34,29 @@ const COMMA = 0x2c;
  * object once are a whole object wherever they start. What is not written as nodes write it is parsed as a whole.
  */
 export class IndexDecoder {
-  #last:
-    | { readonly body: Buffer; readonly entries: readonly InventoryEntry[]; readonly rows: Rows | undefined }
-    | undefined;
+  #body: Buffer | undefined;
+  #entries: readonly InventoryEntry[] = Object.freeze([]);
+  #rows: Rows | undefined;
 
   /**
-   * The entries of a reply: the array of the last reply when no row came, went or changed.
-   * @throws Error for a reply that is no index.
+   * The entries of a reply: the array of the last reply when no row came, went or changed. The body is kept, without
+   * a copy, until the next one is decoded.
+   * @throws Error for a reply that is no index; the one before is then still the last.
    */
   decode(body: Buffer): readonly InventoryEntry[] {
-    const last = this.#last;
-    if (last !== undefined && last.body.equals(body)) {
-      return last.entries;
+    if (this.#body?.equals(body) === true) {
+      this.#body = body;
+      this.#rows = this.#rows === undefined ? undefined : { ...this.#rows, body };
+      return this.#entries;
     }
-    const rows = cutRows(body, last?.rows);
-    if (rows === undefined) {
-      const entries = Object.freeze(readIndex(JSON.parse(body.toString("utf8"))).map(entryFromRow));
-      const same = entries.length === 0 && last?.entries.length === 0 ? last.entries : entries;
-      this.#last = { body, entries: same, rows: undefined };
-      return same;
+    const rows = cutRows(body, this.#rows);
+    const entries = rows?.entries ?? readIndex(JSON.parse(body.toString("utf8"))).map(entryFromRow);
+    if (rows?.fresh === true || !sameEntries(this.#entries, entries)) {
+      this.#entries = Object.freeze(entries);
     }
-    const entries = last !== undefined && sameEntries(last.entries, rows.entries) ? last.entries : rows.entries;
-    this.#last = { body, entries, rows };
-    return entries;
+    this.#body = body;
+    this.#rows = rows;
+    return this.#entries;
   }
 }
 
@@ -72,100 +77,181 @@ function sameEntries(a: readonly InventoryEntry[], b: readonly InventoryEntry[])
 }
 
 function cutRows(body: Buffer, before: Rows | undefined): Rows | undefined {
-  if (body.compare(HEAD, 0, HEAD.length, 0, Math.min(HEAD.length, body.length)) !== 0) {
+  if (!standsAt(body, 0, HEAD)) {
     return undefined;
   }
+  const lookup = before === undefined ? undefined : new RowLookup(body, before);
   const starts: number[] = [];
   const ends: number[] = [];
   const entries: InventoryEntry[] = [];
-  const lookup = new RowLookup(body, before);
+  let fresh = false;
   let at = HEAD.length;
   for (;;) {
     if (body[at] !== BRACE_OPEN) {
       return undefined;
     }
-    const seen = lookup.find(at);
-    const end = seen === undefined ? endOfObject(body, at) : at + lookup.lengthOf(seen);
-    const entry = seen === undefined ? parseRow(body, at, end) : before?.entries[seen];
-    if (entry === undefined) {
-      return undefined;
+    const found = lookup?.find(at) ?? 0;
+    let end = at;
+    if (before !== undefined && lookup !== undefined && found > 0) {
+      const shift = at - (before.starts[lookup.first] ?? 0);
+      for (let row = lookup.first; row < lookup.first + found; row += 1) {
+        const entry = before.entries[row];
+        if (entry === undefined) {
+          return undefined;
+        }
+        end = (before.ends[row] ?? 0) + shift;
+        starts.push((before.starts[row] ?? 0) + shift);
+        ends.push(end);
+        entries.push(entry);
+      }
+    } else {
+      end = endOfObject(body, at);
+      const entry = parseRow(body, at, end);
+      if (entry === undefined) {
+        return undefined;
+      }
+      fresh = true;
+      starts.push(at);
+      ends.push(end);
+      entries.push(entry);
     }
-    starts.push(at);
-    ends.push(end);
-    entries.push(entry);
     if (body[end] === COMMA) {
       at = end + 1;
       continue;
     }
     // Nothing may follow the list: another member could be a second list.
-    return body.length - end <= MAX_TAIL && /^\][ \t\r\n]*\}[ \t\r\n]*$/.test(body.toString("latin1", end))
-      ? { body, starts: Uint32Array.from(starts), ends: Uint32Array.from(ends), entries: Object.freeze(entries) }
-      : undefined;
+    if (body.length - end > MAX_TAIL || !/^\][ \t\r\n]*\}[ \t\r\n]*$/.test(body.toString("latin1", end))) {
+      return undefined;
+    }
+    const [startsOf, endsOf] = [new Uint32Array(starts), new Uint32Array(ends)];
+    return { body, count: entries.length, starts: startsOf, ends: endsOf, entries, fresh };
   }
 }
 
-/** Finds rows of the last reply again. Rows mostly keep their order, so the next one is tried first. */
+/** Finds rows of the last reply again. Where rows keep their order whole runs are found at once. */
 class RowLookup {
   readonly #body: Buffer;
-  readonly #before: Rows | undefined;
+  readonly #before: Rows;
+  #table: IdTable | undefined;
   #next = 0;
-  #byId: Map<string, number> | undefined;
+  #orderly = true;
+  /** The first row found. */
+  first = 0;
 
-  constructor(body: Buffer, before: Rows | undefined) {
+  constructor(body: Buffer, before: Rows) {
     this.#body = body;
     this.#before = before;
   }
 
-  /** The row of the last reply whose bytes stand at `at`. */
-  find(at: number): number | undefined {
-    const before = this.#before;
-    if (before === undefined) {
-      return undefined;
+  /** How many rows of the last reply, from `first` on, stand at `at` in a row; 0 when the one there is new. */
+  find(at: number): number {
+    const next = this.#next;
+    if (this.#orderly) {
+      if (next + RUN <= this.#before.count && this.#rowsStandAt(at, next, next + RUN - 1)) {
+        return this.#found(next, RUN);
+      }
+      if (next < this.#before.count && this.#rowsStandAt(at, next, next)) {
+        return this.#found(next, 1);
+      }
     }
-    if (this.#standsAt(at, this.#next)) {
-      this.#next += 1;
-      return this.#next - 1;
+    const hash = hashOfId(this.#body, at);
+    if (hash === 0) {
+      return 0;
     }
-    const id = this.#idAt(at);
-    if (id === undefined) {
-      return undefined;
-    }
-    if (before.entries[this.#next]?.id === id) {
+    if (this.#orderly && hash === hashOfId(this.#before.body, this.#before.starts[next] ?? 0)) {
       // The same sandbox with other bytes: the rows behind it are expected to follow.
-      this.#next += 1;
-      return undefined;
+      this.#next = next + 1;
+      return 0;
     }
-    this.#byId ??= new Map(before.entries.map((entry, index) => [entry.id, index]));
-    const index = this.#byId.get(id);
-    if (index === undefined) {
-      return undefined;
+    this.#table ??= new IdTable(this.#before);
+    const row = this.#table.rowOf(hash, (candidate) => this.#rowsStandAt(at, candidate, candidate));
+    if (row >= 0) {
+      // Trust the order again as soon as rows follow each other.
+      this.#orderly = row === next;
+      return this.#found(row, 1);
     }
-    this.#next = index + 1;
-    return this.#standsAt(at, index) ? index : undefined;
+    const sameId = this.#table.rowOf(hash, () => true);
+    if (sameId >= 0) {
+      this.#orderly = sameId === next;
+      this.#next = sameId + 1;
+    }
+    return 0;
   }
 
-  lengthOf(index: number): number {
-    return (this.#before?.ends[index] ?? 0) - (this.#before?.starts[index] ?? 0);
+  #found(first: number, count: number): number {
+    this.first = first;
+    this.#next = first + count;
+    return count;
   }
 
-  #standsAt(at: number, index: number): boolean {
-    const start = this.#before?.starts[index];
-    const end = this.#before?.ends[index];
-    if (this.#before === undefined || start === undefined || end === undefined) {
+  #rowsStandAt(at: number, first: number, last: number): boolean {
+    const { body, starts, ends } = this.#before;
+    const start = starts[first] ?? 0;
+    const end = ends[last] ?? 0;
+    const until = at + end - start;
+    return until <= this.#body.length && this.#body.compare(body, start, end, at, until) === 0;
+  }
+}
+
+/** Rows by the hash of their ids, open addressing. Candidates of one hash are compared by their bytes. */
+class IdTable {
+  readonly #hashes: Uint32Array;
+  readonly #rows: Int32Array;
+  readonly #mask: number;
+
+  constructor({ body, count, starts }: Rows) {
+    const size = 2 ** Math.ceil(Math.log2(count * 2 + 1));
+    this.#mask = size - 1;
+    this.#hashes = new Uint32Array(size);
+    this.#rows = new Int32Array(size);
+    for (let row = 0; row < count; row += 1) {
+      const hash = hashOfId(body, starts[row] ?? 0);
+      if (hash !== 0) {
+        let slot = hash & this.#mask;
+        while (this.#hashes[slot] !== 0) {
+          slot = (slot + 1) & this.#mask;
+        }
+        this.#hashes[slot] = hash;
+        this.#rows[slot] = row;
+      }
+    }
+  }
+
+  /** The first row of this hash that is accepted, or -1. */
+  rowOf(hash: number, accept: (row: number) => boolean): number {
+    for (let slot = hash & this.#mask; this.#hashes[slot] !== 0; slot = (slot + 1) & this.#mask) {
+      const row = this.#rows[slot] ?? -1;
+      if (this.#hashes[slot] === hash && accept(row)) {
+        return row;
+      }
+    }
+    return -1;
+  }
+}
+
+/** FNV-1a of the id of the row that starts here; 0 when the row does not begin with its id. */
+function hashOfId(body: Buffer, start: number): number {
+  if (!standsAt(body, start, ID)) {
+    return 0;
+  }
+  let hash = 0x811c9dc5;
+  for (let at = start + ID.length; at < body.length; at += 1) {
+    const byte = body[at] ?? QUOTE;
+    if (byte === QUOTE) {
+      return hash >>> 0 || 1;
+    }
+    hash = Math.imul(hash ^ byte, 0x01000193);
+  }
+  return 0;
+}
+
+function standsAt(body: Buffer, at: number, what: Buffer): boolean {
+  for (let offset = 0; offset < what.length; offset += 1) {
+    if (body[at + offset] !== what[offset]) {
       return false;
     }
-    const until = at + end - start;
-    return until <= this.#body.length && this.#body.compare(this.#before.body, start, end, at, until) === 0;
   }
-
-  #idAt(at: number): string | undefined {
-    const from = at + ID.length;
-    if (from > this.#body.length || this.#body.compare(ID, 0, ID.length, at, from) !== 0) {
-      return undefined;
-    }
-    const to = this.#body.indexOf(QUOTE, from);
-    return to === -1 ? undefined : this.#body.toString("latin1", from, to);
-  }
+  return true;
 }
 
 function parseRow(body: Buffer, start: number, end: number): InventoryEntry | undefined {

@@ -1,6 +1,6 @@
 import { getEventListeners } from "node:events";
 import type { Logger } from "@org/scale";
-import { createNodePool } from "@org/sandboxd-client";
+import { createNodePool, type PollCallOptions } from "@org/sandboxd-client";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
@@ -498,14 +498,14 @@ describe("the loop", () => {
       dial: (address: string) => {
         const reader = mesh.dial(address);
         return {
-          info: async (options: { signal: AbortSignal }) => {
+          info: async (options: PollCallOptions) => {
             running += address === "a:1" ? 1 : 0;
             most = Math.max(most, running);
             await new Promise((resolve) => setTimeout(resolve, 15));
             running -= address === "a:1" ? 1 : 0;
             return reader.info(options);
           },
-          sandboxes: (options: { signal: AbortSignal }) => reader.sandboxes(options),
+          sandboxes: (options: PollCallOptions) => reader.sandboxes(options),
         };
       },
     });

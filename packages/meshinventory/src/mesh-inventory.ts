@@ -1,19 +1,17 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { InventorySource, Logger, NodeInventory, NodePools } from "@org/scale";
-import { createSandboxdClient, type NodePool } from "@org/sandboxd-client";
+import { createNodePoller, ReplyBuffer, type NodePoller, type NodePool } from "@org/sandboxd-client";
 import { MeshStartError, NoAdvertiseAddressError } from "./errors.ts";
 import { applyAnswers, type Answer, type Member } from "./membership.ts";
 import { NodeDecoder } from "./node-decoder.ts";
 import { buildSnapshot, emptySnapshot, succeed, type MeshSnapshot } from "./snapshot.ts";
 import { Turns } from "./turns.ts";
 
-/** One member's two polled routes, as bodies: most of them are as they were a tick ago and need no parsing. */
-export interface NodeReader {
-  /** Body of `GET /v1/info`. */
-  info(options: { readonly signal: AbortSignal }): Promise<Buffer>;
-  /** Body of `GET /v1/sandboxes`. */
-  sandboxes(options: { readonly signal: AbortSignal }): Promise<Buffer>;
-}
+/**
+ * One member's two polled routes, as bodies: most of them are as they were a tick ago and need no parsing. A reader may
+ * put a body into `into`, which is otherwise unused, and must then leave it alone once the call has ended.
+ */
+export type NodeReader = NodePoller;
 
 /** Options of {@link MeshInventory.start}. Either `pool` with `token`, or `dial`. */
 export type MeshInventoryOptions = {
@@ -49,9 +47,22 @@ export interface MeshMember {
   readonly node?: string | undefined;
 }
 
+/** Memory of one route's replies: the decoder keeps the last body in one, the next goes into the other. */
+class Replies {
+  #kept = new ReplyBuffer();
+  next: ReplyBuffer = new ReplyBuffer();
+
+  /** The decoder has taken what is in `next`. */
+  keep(): void {
+    [this.#kept, this.next] = [this.next, this.#kept];
+  }
+}
+
 interface Connection {
   readonly reader: NodeReader;
   readonly decoder: NodeDecoder;
+  readonly infos: Replies;
+  readonly indexes: Replies;
 }
 
 interface TickResult {
@@ -219,16 +230,23 @@ export class MeshInventory implements InventorySource {
   async #poll(address: string, signal: AbortSignal): Promise<Answer> {
     try {
       const asOfMs = performance.now();
-      const { reader, decoder } = this.#connect(address);
-      const infoBody = await unlessAborted(reader.info({ signal }), signal);
-      const info = await this.#turns.take(() => decoder.info(infoBody));
+      const { reader, decoder, infos, indexes } = this.#connect(address);
+      const infoBody = await unlessAborted(reader.info({ into: infos.next, signal }), signal);
+      const info = await this.#turns.take(() => {
+        signal.throwIfAborted();
+        const read = decoder.info(infoBody);
+        infos.keep();
+        return read;
+      });
       if (info.node !== address) {
         this.#checkAddress(info.node);
       }
-      const indexBody = await unlessAborted(reader.sandboxes({ signal }), signal);
+      const indexBody = await unlessAborted(reader.sandboxes({ into: indexes.next, signal }), signal);
       const inventory = await this.#turns.take(() => {
         signal.throwIfAborted();
-        return decoder.inventory(info, indexBody, asOfMs);
+        const read = decoder.inventory(info, indexBody, asOfMs);
+        indexes.keep();
+        return read;
       });
       return { ok: true, inventory, peers: info.peers };
     } catch (error) {
@@ -333,7 +351,12 @@ export class MeshInventory implements InventorySource {
     if (known !== undefined) {
       return known;
     }
-    const connection = { reader: this.#dial(address), decoder: new NodeDecoder() };
+    const connection = {
+      reader: this.#dial(address),
+      decoder: new NodeDecoder(),
+      infos: new Replies(),
+      indexes: new Replies(),
+    };
     this.#connections.set(address, connection);
     return connection;
   }
@@ -363,10 +386,7 @@ export class MeshInventory implements InventorySource {
 }
 
 function dialThrough(pool: NodePool, token: string | undefined): (address: string) => NodeReader {
-  return (address) => {
-    const client = createSandboxdClient({ address, token, pool });
-    return { info: (options) => client.infoBody(options), sandboxes: (options) => client.indexBody(options) };
-  };
+  return (address) => createNodePoller({ address, token, pool });
 }
 
 /** Settles with the call, or rejects at the abort: a reader that ignores its signal must not hold the tick. */

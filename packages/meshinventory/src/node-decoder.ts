@@ -19,10 +19,14 @@ export class NodeDecoder {
   #body: Buffer | undefined;
   #info: InfoView | undefined;
 
-  /** @throws NoAdvertiseAddressError, or another Error for a reply that is no info. */
+  /**
+   * The body is kept until the next one is read.
+   * @throws NoAdvertiseAddressError, or another Error for a reply that is no info; the one before is then still kept.
+   */
   info(body: Buffer): InfoView {
     const last = this.#info;
     if (last !== undefined && this.#body?.equals(body) === true) {
+      this.#body = body;
       return last;
     }
     const reply = readInfo(JSON.parse(body.toString("utf8")));
@@ -41,7 +45,10 @@ export class NodeDecoder {
     return this.#info;
   }
 
-  /** @throws Error for a reply that is no index. */
+  /**
+   * The body is kept until the next one is read.
+   * @throws Error for a reply that is no index; the one before is then still kept.
+   */
   inventory(info: InfoView, body: Buffer, asOfMs: number): NodeInventory {
     const { node, pools, templates } = info;
     return Object.freeze({ node, address: node, pools, templates, entries: this.#index.decode(body), asOfMs });

@@ -53,14 +53,10 @@ export interface SandboxdClient {
   claim(request: ClaimRequest, options?: ClaimCallOptions): Promise<ClaimOutcome>;
   /** §9.1. Root token only. */
   info(options?: CallOptions): Promise<InfoReply>;
-  /** The body of {@link SandboxdClient.info}, unread: for pollers that compare it with the last one. */
-  infoBody(options?: CallOptions): Promise<Buffer>;
   /** Client addresses of the other members, §9.2. */
   peers(options?: CallOptions): Promise<readonly string[]>;
   /** §6.1. */
   index(filter?: IndexFilter, options?: CallOptions): Promise<readonly SandboxRow[]>;
-  /** The body of an unfiltered {@link SandboxdClient.index}, unread. */
-  indexBody(options?: CallOptions): Promise<Buffer>;
   /** One row, with the sandbox's token for the root token; `undefined` when the node does not know the id. §6.2. */
   sandbox(id: string, options?: CallOptions): Promise<SandboxRow | undefined>;
   /**
@@ -131,7 +127,7 @@ export function createSandboxdClient(options: SandboxdClientOptions): SandboxdCl
     await send("POST", `/v1/sandboxes/${idSegment(id)}/${name}`, { label: `${name} ${id}`, signal: call.signal });
   };
 
-  const client: SandboxdClient = {
+  return {
     address: options.address,
 
     async claim(request, call = {}) {
@@ -141,10 +137,9 @@ export function createSandboxdClient(options: SandboxdClientOptions): SandboxdCl
     },
 
     async info(call = {}) {
-      return read("GET /v1/info", await client.infoBody(call), readInfo);
+      const label = "GET /v1/info";
+      return read(label, await send("GET", "/v1/info", { label, signal: call.signal }), readInfo);
     },
-
-    infoBody: (call = {}) => send("GET", "/v1/info", { label: "GET /v1/info", signal: call.signal }),
 
     async peers(call = {}) {
       const label = "GET /v1/peers";
@@ -160,8 +155,6 @@ export function createSandboxdClient(options: SandboxdClientOptions): SandboxdCl
           : `?claim_ref=${encodeURIComponent(filter.claimRef.toWellFormed())}`;
       return read(label, await send("GET", `/v1/sandboxes${query}`, { label, signal: call.signal }), readIndex);
     },
-
-    indexBody: (call = {}) => send("GET", "/v1/sandboxes", { label: "GET /v1/sandboxes", signal: call.signal }),
 
     async sandbox(id, call = {}) {
       const label = `read ${id}`;
@@ -209,7 +202,6 @@ export function createSandboxdClient(options: SandboxdClientOptions): SandboxdCl
         call,
       ),
   };
-  return client;
 }
 
 /** `undefined` for the node's own "not here"; a router's 404 stays an error, for it says nothing of the sandbox. */

@@ -1,8 +1,8 @@
-import { connect as connectTcp, isIP, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { connect as connectTls } from "node:tls";
 import { bearer, idSegment, parseNodeAddress, type NodeAddress } from "./address.ts";
 import { errorText, SandboxdError, statusError, type SandboxdErrorCode } from "./errors.ts";
+import { connectedEvent, openSocket } from "./open-socket.ts";
 import { readRelayReply, type RelayReply } from "./relay-reply.ts";
 
 /** Options of {@link dialPort}. */
@@ -89,23 +89,12 @@ class Dial {
     }
     this.#signal?.addEventListener("abort", this.#onAbort, { once: true });
     const { connectTimeoutMs = 10_000, ca } = options;
-    const target = { host: address.hostname, port: address.port, allowHalfOpen: true };
-    const socket = address.tls
-      ? connectTls({
-          ...target,
-          ALPNProtocols: ["http/1.1"],
-          minVersion: "TLSv1.2",
-          ...(isIP(address.hostname) === 0 ? { servername: address.hostname } : {}),
-          ...(ca === undefined ? {} : { ca }),
-        })
-      : connectTcp(target);
+    const socket = openSocket({ address, ca, allowHalfOpen: true });
     this.#socket = socket;
-    socket.setNoDelay(true);
-    socket.setKeepAlive(true, 60_000);
     // Stays for the life of the relay: a reset that nobody waits for must not end the process.
     socket.on("error", (error) => this.#fail(this.#sent ? "connection_lost" : "unreachable", errorText(error), error));
     socket.once("close", () => this.#fail(this.#sent ? "connection_lost" : "unreachable", "connection closed"));
-    socket.once(address.tls ? "secureConnect" : "connect", () => this.#onConnected(socket));
+    socket.once(connectedEvent(address), () => this.#onConnected(socket));
     this.#timer = setTimeout(
       () => this.#fail("unreachable", `no connection within ${connectTimeoutMs} ms`),
       connectTimeoutMs,

@@ -14,6 +14,9 @@ export type {
   SandboxdClient,
   SandboxdClientOptions,
 } from "./client.ts";
+export { createNodePoller } from "./poller.ts";
+export type { NodePoller, NodePollerOptions, PollCallOptions } from "./poller.ts";
+export { ReplyBuffer } from "./reply-buffer.ts";
 export { dialPort } from "./dial-port.ts";
 export type { DialPortOptions } from "./dial-port.ts";
 export { SandboxdError } from "./errors.ts";

@@ -1,4 +1,5 @@
 import { Agent, type Dispatcher } from "undici";
+import { PollConnections } from "./poll-connection.ts";
 
 /** Options of {@link createNodePool}. */
 export interface NodePoolOptions {
@@ -16,9 +17,12 @@ export interface NodePoolOptions {
  * ones, cannot take connections from claims. No proxy environment is honoured.
  */
 export interface NodePool extends AsyncDisposable {
+  /** Carries every request but polls. */
   readonly dispatcher: Dispatcher;
+  /** Carry the requests of pollers, see {@link createNodePoller}. */
+  readonly polls: PollConnections;
   readonly ca: string | undefined;
-  /** Waits for running requests, then closes every connection. */
+  /** Ends polls, waits for other running requests, then closes every connection. */
   close(): Promise<void>;
   /** Ends running requests and closes every connection. */
   destroy(): Promise<void>;
@@ -38,11 +42,20 @@ export function createNodePool(options: NodePoolOptions = {}): NodePool {
     bodyTimeout: 0,
     connect: { timeout: connectTimeoutMs, ...(ca === undefined ? {} : { ca }) },
   });
+  const polls = new PollConnections({ connectTimeoutMs, keepAliveMs, ca });
+  const destroy = async (): Promise<void> => {
+    polls.destroy();
+    await agent.destroy();
+  };
   return {
     dispatcher: agent,
+    polls,
     ca,
-    close: () => agent.close(),
-    destroy: () => agent.destroy(),
-    [Symbol.asyncDispose]: () => agent.destroy(),
+    async close() {
+      polls.destroy();
+      await agent.close();
+    },
+    destroy,
+    [Symbol.asyncDispose]: destroy,
   };
 }

@@ -1,7 +1,10 @@
+import type { ReplyBuffer } from "@org/sandboxd-client";
 import type { NodeReader } from "../mesh-inventory.ts";
 
 /** How a fake node answers: well, with a status, or never. */
 export type Mode = "up" | "hangs" | { readonly status: number };
+
+const never = new AbortController().signal;
 
 /** One scripted node. Change its members between ticks. */
 export class FakeNode {
@@ -42,23 +45,26 @@ export class FakeMesh {
       throw new Error("not an address");
     }
     return {
-      info: async ({ signal }) => {
+      info: async ({ into, signal = never }) => {
         const node = await this.#reach(address, signal);
         node.info += 1;
         await answerAs(node.mode, signal);
-        return json({
-          advertise_addr: node.advertise,
-          peers: node.peers,
-          pools: node.pools,
-          templates: node.templates,
-          ...node.extra,
-        });
+        return json(
+          {
+            advertise_addr: node.advertise,
+            peers: node.peers,
+            pools: node.pools,
+            templates: node.templates,
+            ...node.extra,
+          },
+          into,
+        );
       },
-      sandboxes: async ({ signal }) => {
+      sandboxes: async ({ into, signal = never }) => {
         const node = await this.#reach(address, signal);
         node.sandboxes += 1;
         await answerAs(node.indexStatus === undefined ? node.mode : { status: node.indexStatus }, signal);
-        return json({ sandboxes: node.rows });
+        return json({ sandboxes: node.rows }, into);
       },
     };
   };
@@ -84,8 +90,12 @@ async function answerAs(mode: Mode, signal: AbortSignal): Promise<void> {
   }
 }
 
-function json(value: unknown): Buffer {
-  return Buffer.from(JSON.stringify(value));
+/** Uses the memory it is given, as real readers do. */
+function json(value: unknown, into: ReplyBuffer): Buffer {
+  const text = Buffer.from(JSON.stringify(value));
+  into.clear();
+  into.append(text, 0, text.length);
+  return into.view();
 }
 
 /** An index row as nodes write it. */
