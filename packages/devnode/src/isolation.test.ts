@@ -28,7 +28,8 @@ const bubblewrap = ["/usr/bin/bwrap", "/usr/local/bin/bwrap"].some((path) => exi
 const linux = process.platform === "linux" ? undefined : "namespaces exist on Linux only";
 /** The node's sources and binary are read by the other user as well. */
 const unreadable =
-  isRoot && spawnSync(process.execPath, ["-e", `require("fs").readFileSync(${JSON.stringify(import.meta.filename)})`], {
+  isRoot &&
+  spawnSync(process.execPath, ["-e", `require("fs").readFileSync(${JSON.stringify(import.meta.filename)})`], {
     uid: NOBODY,
     gid: NOBODY,
     cwd: "/",
@@ -133,12 +134,19 @@ describe.each(rows)("a guest isolated by $name", ({ isolation, uid, absent }) =>
     const abstract = `devnode-test-${process.pid}-${isolation}-${uid ?? 0}`;
     const onAbstract = createServer().listen({ path: `\0${abstract}` });
     try {
-      await using node = await startNodeProcess({ stateDir: state.path, isolation, token: TOKEN, pools: [{ template: "base", warm: 2 }] }, uid);
+      await using node = await startNodeProcess(
+        { stateDir: state.path, isolation, token: TOKEN, pools: [{ template: "base", warm: 2 }] },
+        uid,
+      );
       expect(node.isolation).toBe(isolation);
       expect(node.separateUsers).toBe(isRoot && uid === undefined);
       const api = nodeApi(node.address, TOKEN);
       const [one, two] = [await api.claim(), await api.claim()];
-      await runInGuest(api, two, "echo private > /tmp/mine; chmod 600 /tmp/mine; (/opt/sandbox/node -e 'require(\"net\").createServer().listen(4000, \"127.0.0.1\")' >/dev/null 2>&1 &) ; sleep 0.3");
+      await runInGuest(
+        api,
+        two,
+        'echo private > /tmp/mine; chmod 600 /tmp/mine; (/opt/sandbox/node -e \'require("net").createServer().listen(4000, "127.0.0.1")\' >/dev/null 2>&1 &) ; sleep 0.3',
+      );
       const { port } = onHost.address() as { port: number };
       const facts = {
         secret,
@@ -179,7 +187,11 @@ function treeOf(state: string, id: string): string {
 }
 
 async function expectUsers(api: Api, sandbox: { id: string; token: string }, separate: boolean): Promise<void> {
-  const asUser = await runInGuest(api, sandbox, "id -un; echo ~; touch ~/mine && stat -c %U ~/mine; sudo true; echo $?");
+  const asUser = await runInGuest(
+    api,
+    sandbox,
+    "id -un; echo ~; touch ~/mine && stat -c %U ~/mine; sudo true; echo $?",
+  );
   expect(asUser.stdout).toMatch(/^user\n\/home\/user\nuser\n/);
   const asRoot = await runInGuest(api, sandbox, "id -u; touch /root/x && echo wrote", "root");
   expect(asRoot.stdout).toContain("wrote");

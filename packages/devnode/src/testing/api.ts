@@ -55,7 +55,10 @@ export function nodeApi(address: string, token: string | undefined): Api {
     info: async () => (await call("GET", "/v1/info")).json<InfoReply>(),
     rows: async () => (await call("GET", "/v1/sandboxes")).json<{ sandboxes: SandboxRow[] }>().sandboxes,
     relay: (id, port, bearer, { upgrade = "tcp", pipelined = "" } = {}) => {
-      const [host, portText] = [address.slice(0, address.lastIndexOf(":")), address.slice(address.lastIndexOf(":") + 1)];
+      const [host, portText] = [
+        address.slice(0, address.lastIndexOf(":")),
+        address.slice(address.lastIndexOf(":") + 1),
+      ];
       return new Promise((resolve, reject) => {
         const socket = connect({ host, port: Number(portText), allowHalfOpen: true });
         socket.on("error", reject);
@@ -158,7 +161,7 @@ interface ProcessEvent {
 
 function readEvents(bytes: Buffer): CommandResult {
   let [stdout, stderr, exitCode] = ["", "", -1];
-  for (let at = 0; at + 5 <= bytes.length; ) {
+  for (let at = 0; at + 5 <= bytes.length;) {
     const length = bytes.readUInt32BE(at + 1);
     const message = JSON.parse(bytes.toString("utf8", at + 5, at + 5 + length) || "{}") as ProcessEvent;
     at += 5 + length;
