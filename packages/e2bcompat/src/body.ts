@@ -1,6 +1,5 @@
-import type { IncomingMessage } from "node:http";
 import { isScaleError, ScaleError } from "@org/scale";
-import type { Call } from "./call.ts";
+import type { Call, Direct } from "./call.ts";
 import { E2bError } from "./errors.ts";
 
 /** Largest accepted request body, in bytes. */
@@ -14,14 +13,20 @@ function gone(cause: unknown): ScaleError {
   return new ScaleError("aborted", "the client closed the connection while it sent its request", { cause });
 }
 
-function readIncoming(incoming: IncomingMessage): Promise<string> {
+function readIncoming({ incoming, bodyIdleTimeoutMs }: Direct): Promise<string> {
   if (Number(incoming.headers["content-length"]) > MAX_BODY_BYTES) {
     return Promise.reject(tooLarge());
   }
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const chunks: Buffer[] = [];
   let size = 0;
+  const idle = setTimeout(() => {
+    stop();
+    incoming.pause();
+    reject(new E2bError("bad_request", `the request body stopped coming for ${bodyIdleTimeoutMs} ms`));
+  }, bodyIdleTimeoutMs);
   const stop = (): void => {
+    clearTimeout(idle);
     incoming.off("data", onData).off("end", onEnd).off("error", onBroken).off("close", onBroken);
   };
   const onData = (chunk: Buffer): void => {
@@ -34,6 +39,7 @@ function readIncoming(incoming: IncomingMessage): Promise<string> {
       return;
     }
     chunks.push(chunk);
+    idle.refresh();
   };
   const onEnd = (): void => {
     stop();
@@ -91,7 +97,7 @@ async function readWeb(call: Call): Promise<string> {
 
 async function readText(call: Call): Promise<string> {
   if (call.direct !== undefined) {
-    return readIncoming(call.direct.incoming);
+    return readIncoming(call.direct);
   }
   try {
     return await readWeb(call);

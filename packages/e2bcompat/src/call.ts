@@ -11,6 +11,8 @@ export const DIRECT: unique symbol = Symbol("@org/e2bcompat direct");
 export interface Direct {
   readonly incoming: IncomingMessage;
   readonly outgoing: ServerResponse;
+  /** How long a request body may pause, in milliseconds. */
+  readonly bodyIdleTimeoutMs: number;
   /** Whether the listener is draining, so that the connection is not to be kept. */
   readonly closing: () => boolean;
 }

@@ -6,7 +6,7 @@ import { E2bError } from "./errors.ts";
 import type { E2bErrorCode } from "./errors.ts";
 
 /** How loud the log is about a failed request. `undefined` leaves it to the access line. */
-export type Loudness = "debug" | "warn" | "error" | undefined;
+type Loudness = "debug" | "warn" | "error" | undefined;
 
 /** A failed request's answer and what the log is told. */
 export interface Failure {

@@ -121,7 +121,9 @@ describe.each(hosts)("the API in %s", (_what, host) => {
     await asked;
     client.abort();
     expect(await answer).toBe("gone");
-    await expect.poll(() => fleet.lines.find((line) => line.message === "request")?.fields["status"]).toBe(499);
+    await expect
+      .poll(() => fleet.lines.find((line) => line.message === "request")?.fields["status"], { timeout: 10_000 })
+      .toBe(499);
     deliver();
     await fleet.server.settled();
     expect(fleet.node.sandboxes).toHaveLength(0);

@@ -37,6 +37,8 @@ export interface ServerOptions {
   readonly logger?: Logger | undefined;
   /** How long `serve` lets requests in flight finish, in milliseconds. @default 10000 */
   readonly drainTimeoutMs?: number | undefined;
+  /** How long a client of `serve` may stop in the middle of a request body, in milliseconds. @default 60000 */
+  readonly bodyIdleTimeoutMs?: number | undefined;
   /** The wall clock, in milliseconds. @default Date.now */
   readonly now?: (() => number) | undefined;
 }
@@ -56,6 +58,7 @@ export interface Settings {
   readonly cors: boolean;
   readonly logger: Logger;
   readonly drainTimeoutMs: number;
+  readonly bodyIdleTimeoutMs: number;
   readonly now: () => number;
 }
 
@@ -88,6 +91,7 @@ export function resolveOptions(options: ServerOptions): Settings {
     envdVersion = DEFAULT_ENVD_VERSION,
     defaultTimeoutSeconds = DEFAULT_TIMEOUT_SECONDS,
     drainTimeoutMs = 10_000,
+    bodyIdleTimeoutMs = 60_000,
   } = options;
   checkDomain(options.domain);
   checkNamespace(namespace, "namespace");
@@ -114,6 +118,7 @@ export function resolveOptions(options: ServerOptions): Settings {
     cors: (options.cors ?? true) && keys.length > 0,
     logger: options.logger ?? SILENT,
     drainTimeoutMs,
+    bodyIdleTimeoutMs,
     now: options.now ?? Date.now,
   };
 }

@@ -39,7 +39,7 @@ function resources(
 }
 
 /** The template name that clients see: the pool image, or the bare name of a built template of this namespace. */
-export function publicTemplate(template: string | undefined, namespace: string): string {
+function publicTemplate(template: string | undefined, namespace: string): string {
   const prefix = `${BUILT_PREFIX}${namespace}/`;
   return template === undefined ? "" : template.startsWith(prefix) ? template.slice(prefix.length) : template;
 }

@@ -151,6 +151,19 @@ describe("the body cap", () => {
   });
 });
 
+describe("a request body that stops coming", () => {
+  it.each([
+    "Content-Length: 100\r\n\r\n{",
+    "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+    "Content-Length: 100\r\n\r\n",
+  ])("is answered and its connection closed: %j", async (rest) => {
+    const fleet = await serveFleet({ bodyIdleTimeoutMs: 50 });
+    const answer = await exchange(fleet.port, `POST /sandboxes HTTP/1.1\r\n${HEAD}${rest}`);
+    expect(answer.status).toBe(400);
+    expect(JSON.parse(answer.body).message).toContain("stopped coming");
+  });
+});
+
 describe("the framing of answers", () => {
   it("gives JSON its length, 204 no body, and keeps the connection", async () => {
     const fleet = await serveFleet();
@@ -160,7 +173,7 @@ describe("the framing of answers", () => {
     const ask = async (line: string): Promise<string> => {
       const before = answers.length;
       socket.write(`${line} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: ${KEY_1}\r\n\r\n`);
-      await expect.poll(() => answers.length).toBe(before + 1);
+      await expect.poll(() => answers.length, { timeout: 10_000 }).toBe(before + 1);
       return answers.at(-1)?.toLowerCase() ?? "";
     };
     const list = await ask("GET /sandboxes");
@@ -264,7 +277,9 @@ describe("a client that closes its connection while its sandbox is made", () => 
     socket.write(`POST /v2/sandboxes HTTP/1.1\r\n${HEAD}Content-Length: ${body.length}\r\n\r\n${body}`);
     await asked;
     socket.destroy();
-    await expect.poll(() => fleet.lines.find((line) => line.message === "request")?.fields["status"]).toBe(499);
+    await expect
+      .poll(() => fleet.lines.find((line) => line.message === "request")?.fields["status"], { timeout: 10_000 })
+      .toBe(499);
     deliver();
     await fleet.server.settled();
     expect(fleet.calls("release")).toHaveLength(1);
@@ -292,8 +307,8 @@ describe("a client that closes its connection while its sandbox is made", () => 
     const body = '{"templateID":"base"}';
     socket.write(`POST /v2/sandboxes HTTP/1.1\r\n${HEAD}Content-Length: ${body.length}\r\n\r\n${body}`);
     resolve(socket);
-    await expect.poll(() => fleet.calls("claim").length).toBe(1);
-    await expect.poll(() => fleet.node.sandboxes.length).toBe(0);
+    await expect.poll(() => fleet.calls("claim").length, { timeout: 10_000 }).toBe(1);
+    await expect.poll(() => fleet.node.sandboxes.length, { timeout: 10_000 }).toBe(0);
   });
 });
 

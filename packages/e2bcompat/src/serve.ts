@@ -12,7 +12,7 @@ import type { Direct } from "./call.ts";
 import { E2bError } from "./errors.ts";
 
 /** Serves a request that came through our own listener. */
-export type ServeFetch = (request: Request, env: object) => Response | Promise<Response>;
+type ServeFetch = (request: Request, env: object) => Response | Promise<Response>;
 
 /** Options of a listener's life. */
 export interface ServeOptions {
@@ -26,9 +26,10 @@ interface Listening {
   readonly fetch: ServeFetch;
   readonly logger: Logger;
   readonly drainTimeoutMs: number;
+  readonly bodyIdleTimeoutMs: number;
   /** For the start line. */
   readonly describe: object;
-  /** Work that outlives its requests and that a shutdown waits for, within the drain's time. */
+  /** Work that outlives its requests and that a shutdown waits for a while. */
   readonly settled: () => Promise<void>;
 }
 
@@ -36,6 +37,8 @@ interface Listening {
 const KEEP_ALIVE_MS = 310_000;
 const HEADERS_TIMEOUT_MS = 10_000;
 const DRAIN_CHECK_MS = 50;
+/** What releases of sandboxes that were cut off get at least, on top of the drain. */
+const RELEASE_GRACE_MS = 2000;
 
 const STATUS_TEXT: Readonly<Record<number, string>> = {
   400: "Bad Request",
@@ -76,11 +79,11 @@ function refuse(outgoing: ServerResponse, answer: Answer): void {
 }
 
 /** Makes the HTTP server, not yet listening. Every error it can answer has a JSON body. */
-function makeServer(fetch: ServeFetch, closing: () => boolean): Server {
+function makeServer({ fetch, bodyIdleTimeoutMs }: Listening, closing: () => boolean): Server {
   const listener = getRequestListener(
     (request, env) => {
       const { incoming, outgoing } = env as { readonly incoming: IncomingMessage; readonly outgoing: ServerResponse };
-      const direct: Direct = { incoming, outgoing, closing };
+      const direct: Direct = { incoming, outgoing, bodyIdleTimeoutMs, closing };
       return fetch(request, { incoming, outgoing, [DIRECT]: direct });
     },
     {
@@ -92,7 +95,7 @@ function makeServer(fetch: ServeFetch, closing: () => boolean): Server {
   const server = createServer(
     {
       headersTimeout: HEADERS_TIMEOUT_MS,
-      // A cold claim may take its time, and so may a slow client with its body.
+      // A slow client may take its time with its body; one that stops is noticed while the body is read.
       requestTimeout: 0,
       keepAliveTimeout: KEEP_ALIVE_MS,
       connectionsCheckingInterval: 2000,
@@ -186,7 +189,7 @@ export async function serveHttp(listening: Listening, address: string, options: 
   if (signal.aborted) {
     return;
   }
-  const server = makeServer(listening.fetch, () => signal.aborted);
+  const server = makeServer(listening, () => signal.aborted);
   const sockets = new Set<Socket>();
   server.on("connection", (socket) => {
     sockets.add(socket);
@@ -204,7 +207,7 @@ export async function serveHttp(listening: Listening, address: string, options: 
     logger.error({ connections: cut }, "e2b-compatible API server shutdown");
   }
   const { promise: late, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, Math.max(0, drainTimeoutMs - (performance.now() - begin)));
+  const timer = setTimeout(resolve, Math.max(RELEASE_GRACE_MS, drainTimeoutMs - (performance.now() - begin)));
   await Promise.race([listening.settled(), late]);
   clearTimeout(timer);
 }

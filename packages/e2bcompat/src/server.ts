@@ -33,7 +33,7 @@ export interface E2bServer {
  */
 export function createServer(store: SandboxStore, options: ServerOptions): E2bServer {
   const settings = resolveOptions(options);
-  const { logger, drainTimeoutMs, namespace, authenticated } = settings;
+  const { logger, drainTimeoutMs, bodyIdleTimeoutMs, namespace, authenticated } = settings;
   const abandoned = createAbandoned(store, logger);
   const app = createApp({
     settings,
@@ -53,7 +53,7 @@ export function createServer(store: SandboxStore, options: ServerOptions): E2bSe
     settled,
     serve: (address, serveOptions) =>
       serveHttp(
-        { fetch, logger, drainTimeoutMs, describe: { namespace, authenticated }, settled },
+        { fetch, logger, drainTimeoutMs, bodyIdleTimeoutMs, describe: { namespace, authenticated }, settled },
         address,
         serveOptions,
       ),

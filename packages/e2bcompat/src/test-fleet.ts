@@ -7,14 +7,14 @@ import { createServer } from "./server.ts";
 import type { E2bServer } from "./server.ts";
 
 /** One log line as a test sees it. */
-export interface LogLine {
+interface LogLine {
   readonly level: "debug" | "info" | "warn" | "error";
   readonly fields: Readonly<Record<string, unknown>>;
   readonly message: string;
 }
 
 /** A logger that remembers its lines. */
-export function memoryLogger(): { readonly logger: Logger; readonly lines: LogLine[] } {
+function memoryLogger(): { readonly logger: Logger; readonly lines: LogLine[] } {
   const lines: LogLine[] = [];
   const at =
     (level: LogLine["level"]) =>
