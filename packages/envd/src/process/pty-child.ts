@@ -1,4 +1,6 @@
+import { writeSync } from "node:fs";
 import { chown } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
 
 import { EnvdError, errnoOf } from "../errors.ts";
 import type { GuestUser } from "../guest/users.ts";
@@ -13,6 +15,10 @@ const DEFAULT_SIZE = { cols: 80, rows: 24 };
 const MAX_SIZE = 0xffff;
 /** The library drops a terminal 200 ms after its process has ended; a held-up reader must notice well before. */
 const EXIT_CHECK_MS = 40;
+/** More than a terminal takes at once. */
+const WRITE_BYTES = 64 * 1024;
+const FIRST_WAIT_MS = 1;
+const LONGEST_WAIT_MS = 50;
 
 /** A terminal's size; 0 stands for what was not given. */
 export interface PtySize {
@@ -84,17 +90,7 @@ export function spawnPtyChild(
     },
     resume,
     write(data) {
-      if (ended) throw new EnvdError("internal", "the terminal of this process is closed");
-      if (data.length === 0) return Promise.resolve();
-      return new Promise((resolve, reject) => {
-        socket.write(data, (error) => {
-          if (error === null || error === undefined) resolve();
-          else {
-            const why = errnoOf(error) ?? "failed";
-            reject(new EnvdError("internal", `cannot write to the terminal: ${why}`, { cause: error }));
-          }
-        });
-      });
+      return writeAll(terminal, data);
     },
     closeInput() {
       throw new EnvdError("unknown", "stdin of a terminal cannot be closed; send Ctrl+D (byte 4) instead");
@@ -103,7 +99,7 @@ export function spawnPtyChild(
       if (!isSize(cols) || !isSize(rows)) {
         throw new EnvdError("invalid_argument", `terminal size must be between 1 and ${MAX_SIZE}`);
       }
-      if (ended) throw new EnvdError("internal", "the terminal of this process is closed");
+      if (socket.destroyed) throw closedError();
       terminal.resize(cols, rows);
     },
     kill(signal) {
@@ -116,6 +112,37 @@ export function spawnPtyChild(
       socket.destroy();
     },
   };
+}
+
+/**
+ * Writes without ever waiting inside a call: the runtime's own stream blocks the whole process once a terminal that
+ * nobody reads is full. The descriptor is only touched while it is known to be open, in the same turn.
+ */
+async function writeAll({ _socket: socket, fd }: PtyTerminal, data: Uint8Array): Promise<void> {
+  let waitMs = FIRST_WAIT_MS;
+  for (let at = 0; at < data.length;) {
+    if (socket.destroyed) throw closedError();
+    const written = tryWrite(fd, data.subarray(at, at + WRITE_BYTES));
+    at += written;
+    waitMs = written > 0 ? FIRST_WAIT_MS : Math.min(waitMs * 2, LONGEST_WAIT_MS);
+    if (at < data.length) await sleep(waitMs, undefined, { ref: false });
+  }
+  if (socket.destroyed) throw closedError();
+}
+
+/** Number of bytes the terminal took; 0 when it is full. */
+function tryWrite(fd: number, data: Uint8Array): number {
+  try {
+    return writeSync(fd, data);
+  } catch (error) {
+    const errno = errnoOf(error) ?? "failed";
+    if (errno === "EAGAIN") return 0;
+    throw new EnvdError("internal", `cannot write to the terminal: ${errno}`, { cause: error });
+  }
+}
+
+function closedError(): EnvdError {
+  return new EnvdError("internal", "the terminal of this process is closed");
 }
 
 function statusOf(exitCode: number, signal: number | undefined): ExitStatus {

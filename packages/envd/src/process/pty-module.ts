@@ -1,10 +1,10 @@
 import { EnvdError } from "../errors.ts";
 
-/** The streams of a terminal as the library holds them. */
+/** The reading side of a terminal as the library holds it. */
 export interface PtySocket {
+  readonly destroyed: boolean;
   on(event: "data", listener: (bytes: Buffer) => void): unknown;
   on(event: "error", listener: (error: Error) => void): unknown;
-  write(data: Uint8Array, done: (error?: Error | null) => void): boolean;
   pause(): unknown;
   resume(): unknown;
   destroy(): unknown;
@@ -15,7 +15,9 @@ export interface PtyTerminal {
   readonly pid: number;
   /** Path of the terminal device. */
   readonly ptsName?: string | undefined;
-  /** Carries raw bytes and tells when input was taken, which the library's own `write` does not. */
+  /** The daemon's end of the terminal; open as long as the socket is not destroyed. */
+  readonly fd: number;
+  /** Carries raw bytes and the state of {@link fd}. */
   readonly _socket: PtySocket;
   onExit(listener: (exit: { exitCode: number; signal?: number | undefined }) => void): unknown;
   resize(cols: number, rows: number): void;
