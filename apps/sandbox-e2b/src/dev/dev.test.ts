@@ -1,0 +1,105 @@
+import { readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { parseEnv } from "node:util";
+import { expect, test } from "vitest";
+import { scratchFolder, startProgram } from "../testing/program.ts";
+import type { ProgramRun } from "../testing/program.ts";
+
+/** Starts `dev` in a scratch folder; the file it writes says that everything is ready. */
+function startDev(folder: string, name: string, args: readonly string[] = []): ProgramRun {
+  const state = `--state-dir=${join(folder, "state")}`;
+  // The other spelling of the flag: Node takes --env-file for itself when it is not started by the bin.
+  const envFile = `--write-env-file=${join(folder, name)}`;
+  return startProgram(["dev", "--warm=1", "--warm-egress=0", state, envFile, ...args]);
+}
+
+async function environment(run: ProgramRun, folder: string, name: string): Promise<Record<string, string>> {
+  await run.output(/Sandboxes are ready/);
+  expect((await stat(join(folder, name))).mode & 0o777).toBe(0o600);
+  return parseEnv(await readFile(join(folder, name), "utf8")) as Record<string, string>;
+}
+
+async function createSandbox(variables: Record<string, string>): Promise<Response> {
+  return fetch(`${variables["E2B_API_URL"]}/sandboxes`, {
+    method: "POST",
+    headers: { "x-api-key": variables["E2B_API_KEY"] ?? "", "content-type": "application/json" },
+    body: JSON.stringify({ templateID: "base", envVars: { A: "1" } }),
+  });
+}
+
+test("two runs at once serve sandboxes beside each other with the same keys, and leave nothing running", async () => {
+  await using folder = await scratchFolder();
+  await using first = startDev(folder.path, "first.env");
+  const one = await environment(first, folder.path, "first.env");
+  await using second = startDev(folder.path, "second.env", ["--nodes=2"]);
+  const two = await environment(second, folder.path, "second.env");
+
+  expect(two["E2B_API_KEY"]).toBe(one["E2B_API_KEY"]);
+  expect(two["E2B_API_URL"]).not.toBe(one["E2B_API_URL"]);
+  expect(one["E2B_DOMAIN"]).toBe(one["E2B_SANDBOX_URL"]?.replace("http://127.0.0.1", "localhost"));
+  expect(second.stdout).toContain("2 nodes");
+  expect(second.stdout).toContain("Note: port 3627 is taken, the API listens on");
+  for (const variables of [one, two]) {
+    const reply = await createSandbox(variables);
+    expect(reply.status).toBe(201);
+    const { sandboxID, envdAccessToken } = (await reply.json()) as { sandboxID: string; envdAccessToken: string };
+    const guest = await fetch(`${variables["E2B_SANDBOX_URL"]}/envs`, {
+      headers: { "e2b-sandbox-id": sandboxID, "e2b-sandbox-port": "49983", "x-access-token": envdAccessToken },
+    });
+    expect([guest.status, await guest.json()]).toMatchObject([200, { A: "1" }]);
+  }
+
+  for (const run of [first, second]) run.signal("SIGTERM");
+  expect(await Promise.all([first.exited, second.exited])).toEqual([0, 0]);
+  expect(await readdir(join(folder.path, "state", "runs"))).toEqual([]);
+  for (const secret of [one["E2B_API_KEY"], await readFile(join(folder.path, "state", "node-token"), "utf8")]) {
+    expect(first.stderr + second.stderr).not.toContain(secret?.trim());
+  }
+}, 90_000);
+
+test("given values win over made ones, and an empty secret file turns derived tokens off", async () => {
+  await using folder = await scratchFolder();
+  await using run = startDev(folder.path, "env", [
+    "--e2b-envd-secret-file=",
+    "--e2b-domain=sandbox.test",
+    "--e2b-bind-address=127.0.0.1:0",
+    "--envd-proxy-bind-address=",
+    "--e2b-allow-anonymous",
+  ]);
+  const variables = await environment(run, folder.path, "env");
+  expect(variables["E2B_DOMAIN"]).toBe("sandbox.test");
+  expect(variables).not.toHaveProperty("E2B_SANDBOX_URL");
+  // Environment variables of a sandbox need the secret.
+  const reply = await createSandbox(variables);
+  expect(reply.status).toBe(400);
+  expect(await reply.text()).toContain("--e2b-envd-secret-file");
+  run.signal("SIGINT");
+  expect(await run.exited).toBe(0);
+}, 60_000);
+
+test("a node alone serves the pools it was given, and tells its address", async () => {
+  await using folder = await scratchFolder();
+
+  const tokenFile = join(folder.path, "token");
+  await writeFile(tokenFile, "t0ken\n");
+  await using run = startProgram([
+    "dev-node",
+    "--listen=127.0.0.1:0",
+    `--token-file=${tokenFile}`,
+    `--state-dir=${join(folder.path, "state")}`,
+    "--pool=img:1=1",
+    "--pool=img:1,none,medium=0",
+  ]);
+  const [, address = ""] = await run.output(/development node up address=(\S+) isolation=/);
+  const info = await fetch(`http://${address}/v1/info`, { headers: { authorization: "Bearer t0ken" } });
+  expect(await info.json()).toMatchObject({
+    advertise_addr: address,
+    pools: [
+      { key: { template: "img:1", net: "none", size: "small" }, target: 1 },
+      { key: { size: "medium" }, target: 0 },
+    ],
+  });
+  expect((await fetch(`http://${address}/v1/info`)).status).toBe(401);
+  run.signal("SIGTERM");
+  expect(await run.exited).toBe(0);
+}, 60_000);
