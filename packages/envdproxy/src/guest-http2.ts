@@ -13,6 +13,7 @@ const CONNECTION_FIELDS = ["host", "connection", "transfer-encoding", "upgrade",
 export function requestHttp2(relay: Duplex, head: GuestRequest, events: GuestEvents): GuestLeg {
   let settled = false;
   let over = false;
+  let ended = false;
   let trailers: RawHeaders = [];
   let outTrailers: RawHeaders = [];
 
@@ -35,6 +36,7 @@ export function requestHttp2(relay: Duplex, head: GuestRequest, events: GuestEve
   function fail(error: Error): void {
     if (!settled) {
       settled = true;
+      over = true;
       events.onFailure(error);
       session.destroy();
     }
@@ -80,13 +82,24 @@ export function requestHttp2(relay: Duplex, head: GuestRequest, events: GuestEve
     fail(error);
     broken();
   });
-  stream.on("aborted", broken);
+  stream.on("end", () => {
+    ended = true;
+  });
   stream.on("close", () => {
     fail(new Error("the guest closed without an answer"));
-    if (stream.rstCode !== 0) {
+    // A connection that ends under a stream closes it without an error, and without an end.
+    if (!ended || stream.rstCode !== 0) {
       broken();
     }
-    session.close();
+    session.destroy();
+  });
+
+  // Relays are half open for raw bytes; an HTTP/2 guest that stops sending has left. Without an error its unfinished
+  // answer would end like a complete one. A complete answer may still be on its way to the client.
+  relay.once("end", () => {
+    if (!stream.closed) {
+      session.destroy(new Error("the guest closed its connection"));
+    }
   });
 
   return {

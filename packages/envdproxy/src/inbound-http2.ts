@@ -48,8 +48,7 @@ export class Http2Inbound implements Inbound {
   readonly expectsContinue: boolean;
   readonly #stream: ServerHttp2Stream;
   #trailers: RawHeaders = [];
-  #outTrailers: RawHeaders = [];
-  #finished = false;
+  #outTrailers: RawHeaders | undefined;
   #gone = false;
 
   constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, rawHeaders: RawHeaders) {
@@ -67,11 +66,9 @@ export class Http2Inbound implements Inbound {
     stream.on("trailers", (fields: IncomingHttpHeaders) => {
       this.#trailers = flatFields(fields);
     });
-    stream.once("finish", () => {
-      this.#finished = true;
-    });
     stream.once("close", () => {
-      this.#gone = !this.#finished;
+      // A reset ends the writable side as well, so only an answer that was finished here counts as one.
+      this.#gone = this.#outTrailers === undefined;
     });
   }
 
@@ -118,7 +115,10 @@ export class Http2Inbound implements Inbound {
       return stream;
     }
     stream.once("wantTrailers", () => {
-      stream.sendTrailers(http2Fields(this.#outTrailers));
+      // Closing a stream ends its writable side first; only a complete answer may be marked as ended.
+      if (this.#outTrailers !== undefined) {
+        stream.sendTrailers(http2Fields(this.#outTrailers));
+      }
     });
     stream.respond(fields, { waitForTrailers: true });
     return stream;

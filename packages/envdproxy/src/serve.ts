@@ -232,6 +232,10 @@ function http2Server(
     }
   });
   server.on("sessionError", () => undefined);
+  // Connections are half open for raw bytes; an HTTP/2 client that stops sending has left.
+  server.on("connection", (socket: Socket) => {
+    socket.once("end", () => socket.destroy());
+  });
   server.on("stream", (stream, headers, flags, rawHeaders: string[]) => {
     open.streams.add(stream);
     stream.once("close", () => {
@@ -335,8 +339,13 @@ export async function serve(listener: Listener, handler: ProxyHandler, options: 
     } else {
       const giveUp = sniff(socket, headTimeoutMs, (protocol) => {
         open.unknown.delete(giveUp);
-        (protocol === "http2" ? http2 : http1).emit("connection", socket);
-        socket.resume();
+        if (protocol === "http2") {
+          // The session reads what was put back by itself; bytes that flow past it would be lost.
+          http2.emit("connection", socket);
+        } else {
+          http1.emit("connection", socket);
+          socket.resume();
+        }
       });
       open.unknown.add(giveUp);
       socket.once("close", () => open.unknown.delete(giveUp));
