@@ -85,7 +85,7 @@ function attempts(facts: Record<string, string | number>): string {
     });
     tryTo("find the node's token", () => fs.readdirSync("/proc").filter((name) => /^[0-9]+$/.test(name)).some((pid) => {
       const parts = ["environ", "cmdline"].map((file) => { try { return fs.readFileSync("/proc/" + pid + "/" + file, "latin1"); } catch { return ""; } });
-      return parts.join("").includes([...facts.nekot].reverse().join(""));
+      return parts.join("").includes(Array.from(facts.nekot).reverse().join(""));
     }));
     tryTo("change the agent", () => fs.appendFileSync("/opt/sandbox/agent/guest.mjs", "x"));
     tryTo("change the node binary", () => fs.appendFileSync("/opt/sandbox/node", "x"));
@@ -159,7 +159,7 @@ describe.each(rows)("a guest isolated by $name", ({ isolation, uid, absent }) =>
         abstract,
         otherPort: 4000,
         // Written backwards, or the search would find itself.
-        nekot: [...TOKEN].toReversed().join(""),
+        nekot: Array.from(TOKEN).toReversed().join(""),
       };
       for (const user of ["user", "root"]) {
         const { stdout, stderr } = await runInGuest(api, one, attempts(facts), user);

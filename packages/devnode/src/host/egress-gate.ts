@@ -52,17 +52,13 @@ export function createEgressPolicy(options: EgressPolicyOptions = {}): EgressPol
   return {
     dial: (address, port) => host.dial(address, port),
     allowed: async (name, port) => {
+      const targets = refused().filter((target) => target.port === port);
+      if (targets.some((target) => target.host.toLowerCase() === name.toLowerCase())) {
+        return [];
+      }
       const addresses = isIP(name.replace(/%.*$/, "")) === 0 ? await host.resolve(name) : [name];
       const own = new Set(host.ownAddresses().map(canonical));
-      const blocked = new Set<string | undefined>();
-      for (const target of refused()) {
-        if (target.port === port) {
-          if (target.host.toLowerCase() === name.toLowerCase()) {
-            return [];
-          }
-          blocked.add(canonical(target.host));
-        }
-      }
+      const blocked = new Set(targets.map((target) => canonical(target.host)));
       return addresses.filter((address) => {
         const plain = canonical(address);
         if (plain === undefined || own.has(plain) || blocked.has(plain)) {

@@ -237,18 +237,24 @@ export async function makeGuestTree(tree: string, view: HostView, options: TreeO
   }
 }
 
-/** Gives what was copied from `base` to the guest's ids, keeping who owned what. Set-uid bits survive. */
-async function shiftOwners(base: string, tree: string, range: IdRange): Promise<void> {
-  const shift = (id: number): number => range.base + (id < range.count ? id : GUEST_UID);
-  for await (const entry of await opendir(base)) {
-    const from = join(base, entry.name);
-    const to = join(tree, entry.name);
-    const stat = lstatSync(from);
-    await lchown(to, shift(stat.uid), shift(stat.gid));
-    if (stat.isDirectory()) {
-      await shiftOwners(from, to, range);
-    } else if (stat.isFile() && (stat.mode & 0o6000) !== 0) {
-      chmodSync(to, stat.mode & 0o7777);
+/**
+ * Gives what was copied from `base` to the guest's ids: the user's home to the user, whoever made the template, the
+ * rest to who owned it. Set-uid bits survive.
+ */
+async function shiftOwners(base: string, tree: string, range: IdRange, path = ""): Promise<void> {
+  const isHome = path === "home/user" || path.startsWith("home/user/");
+  const shift = (id: number): number => range.base + (isHome || id >= range.count ? GUEST_UID : id);
+  if (path !== "") {
+    const stat = lstatSync(join(base, path));
+    await lchown(join(tree, path), shift(stat.uid), shift(stat.gid));
+    if (stat.isFile() && (stat.mode & 0o6000) !== 0) {
+      chmodSync(join(tree, path), stat.mode & 0o7777);
     }
+    if (!stat.isDirectory()) {
+      return;
+    }
+  }
+  for await (const entry of await opendir(join(base, path))) {
+    await shiftOwners(base, tree, range, join(path, entry.name));
   }
 }

@@ -1,5 +1,4 @@
 import { describe, expect, test } from "vitest";
-import type { ClaimReply, RedirectReply } from "@org/sandboxd-client/wire";
 import { startFakeNode, type FakeNode } from "../testing/fake-node.ts";
 
 const TOKEN = "root-token";
@@ -175,10 +174,10 @@ describe("a node in a mesh", () => {
     expect((await cold.api.info()).peers).toEqual([warm.address]);
     expect((await cold.api.call("GET", "/v1/peers")).json()).toEqual({ peers: [warm.address] });
     const answer = await cold.api.call("POST", "/v1/claim", { template: "base" });
-    expect([answer.status, answer.json<RedirectReply>()]).toEqual([200, { redirect: [warm.address] }]);
+    expect([answer.status, answer.json()]).toEqual([200, { redirect: [warm.address] }]);
     expect(await metric(cold, 'sandboxd_claims_total{tier="cold"}')).toBe(0);
     const here = await cold.api.call("POST", "/v1/claim", { template: "base", no_redirect: true });
-    expect(here.json<ClaimReply>().owner_addr).toBe(cold.address);
+    expect(here.json()["owner_addr"]).toBe(cold.address);
   });
 
   test("names at most two peers, the better stocked first", async () => {
@@ -195,7 +194,7 @@ describe("a node in a mesh", () => {
     });
     await until(async () => (await cold.api.info()).peers.length === 3);
     const answer = await cold.api.call("POST", "/v1/claim", { template: "base" });
-    expect(answer.json<RedirectReply>().redirect).toEqual([b.address, a.address]);
+    expect(answer.json()["redirect"]).toEqual([b.address, a.address]);
   });
 
   test("redirects when drained or full, and is 429 when nobody is warm or the claim must stay", async () => {

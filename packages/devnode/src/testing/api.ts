@@ -7,13 +7,13 @@ export interface Answer {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  // A test knows what it asked for.
-  readonly json: <T = Record<string, unknown>>() => T;
+  /** The body as JSON; a test knows what it asked for. */
+  json(): Record<string, unknown>;
 }
 
 /** Calls of one node with one bearer. */
 export interface Api {
-  call(method: string, path: string, body?: unknown, bearer?: string | undefined): Promise<Answer>;
+  call(method: string, path: string, body?: unknown, bearer?: string): Promise<Answer>;
   claim(body?: object): Promise<ClaimReply>;
   info(): Promise<InfoReply>;
   rows(): Promise<readonly SandboxRow[]>;
@@ -41,7 +41,12 @@ export function nodeApi(address: string, token: string | undefined): Api {
       ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
     });
     const text = await response.text();
-    return { status: response.status, headers: response.headers, text, json: <T>() => JSON.parse(text) as T };
+    return {
+      status: response.status,
+      headers: response.headers,
+      text,
+      json: () => JSON.parse(text) as Record<string, unknown>,
+    };
   };
   return {
     call,
@@ -50,10 +55,10 @@ export function nodeApi(address: string, token: string | undefined): Api {
       if (answer.status !== 200 || !answer.text.includes('"id"')) {
         throw new Error(`claim answered ${answer.status} ${answer.text}`);
       }
-      return answer.json<ClaimReply>();
+      return answer.json() as unknown as ClaimReply;
     },
-    info: async () => (await call("GET", "/v1/info")).json<InfoReply>(),
-    rows: async () => (await call("GET", "/v1/sandboxes")).json<{ sandboxes: SandboxRow[] }>().sandboxes,
+    info: async () => (await call("GET", "/v1/info")).json() as unknown as InfoReply,
+    rows: async () => (await call("GET", "/v1/sandboxes")).json()["sandboxes"] as readonly SandboxRow[],
     relay: (id, port, bearer, { upgrade = "tcp", pipelined = "" } = {}) => {
       const [host, portText] = [
         address.slice(0, address.lastIndexOf(":")),
@@ -119,6 +124,11 @@ export async function runInGuest(
   if (status !== 101) {
     throw new Error(`relay answered ${head}`);
   }
+  return await runCommand(socket, command, user);
+}
+
+/** Runs a shell command over a connection to a guest's daemon. */
+export async function runCommand(socket: Socket, command: string, user = "user"): Promise<CommandResult> {
   const payload = Buffer.from(
     JSON.stringify({ process: { cmd: "/bin/bash", args: ["-l", "-c", command], envs: {} }, stdin: false }),
   );

@@ -100,7 +100,7 @@ function fakeGuest(slowFreeze: boolean): FakeGuest {
 export async function startFakeNode(options: FakeNodeOptions = {}): Promise<FakeNode> {
   const now = options.now ?? Date.now;
   const guests: FakeGuest[] = [];
-  let address: string | undefined;
+  const bound: { address?: string } = {};
   const pools = createPools({
     start: async () => {
       await options.start?.();
@@ -117,14 +117,14 @@ export async function startFakeNode(options: FakeNodeOptions = {}): Promise<Fake
     addresses: [],
     token: options.token,
     pollMs: 20,
-    self: () => address,
+    self: () => bound.address,
     random: options.random ?? Math.random,
     logger: SILENT,
   });
   const node = createNode({
     pools,
     peers,
-    address: () => address,
+    address: () => bound.address,
     egressLane: options.egressLane ?? false,
     egressRoute: "relay",
     maxClaims: options.maxClaims ?? 0,
@@ -136,9 +136,10 @@ export async function startFakeNode(options: FakeNodeOptions = {}): Promise<Fake
   });
   const server = await listen(
     { host: "127.0.0.1", port: 0 },
-    { node, access: createAccess(options.token, options.tenants ?? []), address: () => address, logger: SILENT },
+    { node, access: createAccess(options.token, options.tenants ?? []), address: () => bound.address, logger: SILENT },
   );
-  address = `127.0.0.1:${server.port}`;
+  const address = `127.0.0.1:${server.port}`;
+  bound.address = address;
   peers.set(options.peers ?? []);
   await node.configurePools({
     pools: (options.pools ?? []).map(({ template, net, size, warm, warmMax }) => ({
