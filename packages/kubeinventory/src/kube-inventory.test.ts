@@ -1,0 +1,233 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { KubeInventory, type NodeInventoryObject } from "./index.ts";
+import { readNodeInventory } from "./node-inventory.ts";
+
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+const T0 = Date.parse("2026-09-28T12:00:00Z");
+
+function object(name: string, more: Partial<NodeInventoryObject> = {}): NodeInventoryObject {
+  return { metadata: { name }, node: name, address: `${name}:7777`, ...more };
+}
+
+function published(name: string, ms: number): NodeInventoryObject {
+  return object(name, { publishedAt: new Date(ms).toISOString() });
+}
+
+describe("a NodeInventory object", () => {
+  it("is read in full", () => {
+    const view = readNodeInventory(
+      object("n1", {
+        publishedAt: "2026-09-28T12:00:00Z",
+        entries: [
+          {
+            name: "ns/a",
+            id: "sb_1",
+            phase: "Hibernated",
+            template: "base",
+            claimRef: "ns/a",
+            addr: "10.0.0.9:80",
+            deadline: "2026-09-28T13:00:00Z",
+            claimedAt: "2026-09-28T11:00:00Z",
+            claimMetadata: '{"k":"v","n":1}',
+            cpuCount: 2,
+            memoryBytes: 1_073_741_824,
+          },
+        ],
+        pools: [{ template: "base", net: "none", size: "small", warm: 2, target: 3 }],
+        templates: [
+          {
+            template: "t",
+            contentDigest: "sha256:1",
+            tenant: "acme",
+            createdAt: "2026-09-28T11:00:00Z",
+            cpuCount: 1,
+            memoryBytes: 5,
+            labels: { a: "b" },
+          },
+        ],
+      }),
+      7,
+    );
+    expect(view).toEqual({
+      node: "n1",
+      address: "n1:7777",
+      asOfMs: 7,
+      publishedAt: new Date(T0),
+      entries: [
+        {
+          name: "ns/a",
+          id: "sb_1",
+          phase: "Hibernated",
+          template: "base",
+          claimRef: "ns/a",
+          addr: "10.0.0.9:80",
+          deadline: new Date(T0 + 60 * MINUTE),
+          claimedAt: new Date(T0 - 60 * MINUTE),
+          metadata: { k: "v" },
+          cpuCount: 2,
+          memoryBytes: 1_073_741_824,
+        },
+      ],
+      pools: [{ template: "base", net: "none", size: "small", warm: 2, target: 3 }],
+      templates: [
+        {
+          template: "t",
+          contentDigest: "sha256:1",
+          tenant: "acme",
+          createdAt: new Date(T0 - 60 * MINUTE),
+          cpuCount: 1,
+          memoryBytes: 5,
+          labels: { a: "b" },
+        },
+      ],
+    });
+  });
+
+  it.each([
+    ["absent members", {}],
+    ["null lists", { entries: null, pools: null, templates: null, address: null, publishedAt: null }],
+    ["unknown members", { spec: { x: 1 }, status: [], zone: "z" }],
+    ["members of the wrong type", { entries: {}, pools: "x", templates: 3, address: 5, publishedAt: 9 }],
+    ["elements that cannot be used", { entries: [null, 1, {}, { id: "sb_1" }], pools: [{}], templates: [null, []] }],
+    ["the zero time", { publishedAt: "0001-01-01T00:00:00Z" }],
+  ])("with %s is an empty view", (_name, more) => {
+    expect(readNodeInventory({ metadata: { name: "n1" }, ...more }, 0)).toEqual({
+      node: "n1",
+      address: "",
+      entries: [],
+      pools: [],
+      templates: [],
+      asOfMs: 0,
+    });
+  });
+
+  it("with numbers out of range reads them as none", () => {
+    for (const bad of [-1, 1.5, 2 ** 53, Number.NaN, "4", null]) {
+      const view = readNodeInventory(
+        {
+          node: "n1",
+          entries: [{ name: "a", phase: "Running", cpuCount: bad, memoryBytes: bad }],
+          pools: [{ template: "t", warm: bad, target: bad }],
+        },
+        0,
+      );
+      expect(view?.entries).toEqual([{ name: "a", id: "", phase: "Running" }]);
+      expect(view?.pools).toEqual([{ template: "t", warm: 0, target: 0 }]);
+    }
+  });
+
+  it.each([[null], [[]], ["x"], [{}], [{ metadata: null }], [{ node: "" }], [{ metadata: { name: 7 } }]])(
+    "that names no node (%j) is none",
+    (value) => {
+      expect(readNodeInventory(value, 0)).toBeUndefined();
+    },
+  );
+
+  it("never throws, whatever it is", () => {
+    const anything = fc.anything();
+    fc.assert(
+      fc.property(
+        fc.record({ node: fc.constant("n1"), entries: anything, pools: anything, templates: anything }),
+        (value) => {
+          expect(readNodeInventory(value, 0)?.node).toBe("n1");
+        },
+      ),
+    );
+  });
+});
+
+describe("the inventory", () => {
+  it("lists fresh nodes in code-unit order and leaves stale ones out of every read", () => {
+    let now = T0;
+    const inventory = new KubeInventory({ clock: () => now });
+    inventory.replace([published("b", T0), published("a", T0), published("B", T0)]);
+    expect(inventory.listNodes()).toEqual(["B", "a", "b"]);
+    now = T0 + 91 * SECOND;
+    inventory.replace([published("b", now), published("a", T0)]);
+    expect(inventory.listNodes()).toEqual(["b"]);
+    expect(inventory.nodeInventory("a")).toBeUndefined();
+    expect(inventory.nodeCapacity("a")).toBeUndefined();
+    expect(inventory.nodeCapacities().map((one) => one.node)).toEqual(["b"]);
+    inventory.replace([published("b", now), published("a", now)]);
+    expect(inventory.listNodes()).toEqual(["a", "b"]);
+    expect(inventory.nodeCapacity("a")).toMatchObject({ node: "a", address: "a:7777", pools: [], templates: [] });
+  });
+
+  it("evicts nobody when nobody publishes, or a node is alone, or no node has a stamp", () => {
+    let now = T0;
+    const inventory = new KubeInventory({ clock: () => now });
+    inventory.replace([published("a", T0), published("b", T0 + SECOND)]);
+    now = T0 + 10 * MINUTE;
+    expect(inventory.listNodes()).toEqual(["a", "b"]);
+    inventory.replace([published("a", T0)]);
+    expect(inventory.listNodes()).toEqual(["a"]);
+    inventory.replace([object("a"), object("b")]);
+    expect(inventory.listNodes()).toEqual(["a", "b"]);
+    inventory.replace([object("a"), published("b", T0)]);
+    expect(inventory.listNodes()).toEqual(["b"]);
+    inventory.replace([]);
+    expect(inventory.listNodes()).toEqual([]);
+  });
+
+  it("lets nodes go stale by the clock alone only while a stamp is ahead of it", () => {
+    let now = T0;
+    const inventory = new KubeInventory({ clock: () => now });
+    inventory.replace([published("a", T0), published("b", T0 + 60 * MINUTE)]);
+    const { generation } = inventory;
+    now = T0 + 90 * SECOND;
+    expect(inventory.listNodes()).toEqual(["a", "b"]);
+    expect(inventory.generation).toBe(generation);
+    now += 1;
+    expect(inventory.generation).toBe(generation + 1);
+    expect(inventory.listNodes()).toEqual(["b"]);
+    now = T0 + 600 * MINUTE;
+    expect(inventory.listNodes()).toEqual(["b"]);
+    expect(inventory.generation).toBe(generation + 1);
+  });
+
+  it("keeps its generation and views of objects that did not change", () => {
+    const inventory = new KubeInventory({ clock: () => T0 });
+    const same = published("a", T0);
+    const versioned = (resourceVersion: string): object => ({
+      ...published("b", T0),
+      metadata: { name: "b", resourceVersion },
+    });
+    inventory.replace([same, versioned("1")]);
+    const { generation } = inventory;
+    const view = inventory.nodeInventory("a");
+    inventory.replace([same, versioned("1")]);
+    expect(inventory.generation).toBe(generation);
+    inventory.replace([same, versioned("2")]);
+    expect(inventory.generation).toBe(generation + 1);
+    expect(inventory.nodeInventory("a")).toBe(view);
+    inventory.replace([same]);
+    expect(inventory.generation).toBe(generation + 2);
+  });
+
+  it("dates a view by its stamp, and no later than now", () => {
+    const inventory = new KubeInventory({ clock: () => T0 });
+    const before = performance.now();
+    inventory.replace([published("a", T0 - 30 * SECOND), published("b", T0 + 30 * SECOND), object("c")]);
+    const after = performance.now();
+    const asOf = (node: string): number => inventory.nodeInventory(node)?.asOfMs ?? Number.NaN;
+    expect(asOf("a")).toBeGreaterThanOrEqual(before - 30 * SECOND);
+    expect(asOf("a")).toBeLessThanOrEqual(after - 30 * SECOND);
+    expect(asOf("b")).toBeLessThanOrEqual(after);
+    expect(asOf("b")).toBeGreaterThanOrEqual(before);
+    expect(inventory.nodeInventory("c")).toBeUndefined();
+  });
+
+  it("takes 0 for the default window and refuses what is no window", () => {
+    const inventory = new KubeInventory({ staleAfterMs: 0, clock: () => T0 + 90 * SECOND });
+    inventory.replace([published("a", T0), published("b", T0 + 90 * SECOND)]);
+    expect(inventory.listNodes()).toEqual(["a", "b"]);
+    const strict = new KubeInventory({ staleAfterMs: 1, clock: () => T0 + SECOND });
+    strict.replace([published("a", T0), published("b", T0 + SECOND)]);
+    expect(strict.listNodes()).toEqual(["b"]);
+    for (const staleAfterMs of [-1, Number.NaN]) {
+      expect(() => new KubeInventory({ staleAfterMs })).toThrow(TypeError);
+    }
+  });
+});
