@@ -50,7 +50,7 @@ export class IndexDecoder {
       return this.#entries;
     }
     const rows = cutRows(body, this.#rows);
-    const entries = rows?.entries ?? readIndex(JSON.parse(body.toString("utf8"))).map(entryFromRow);
+    const entries = rows?.entries ?? parseWhole(body);
     if (rows?.fresh === true || !sameEntries(this.#entries, entries)) {
       this.#entries = Object.freeze(entries);
     }
@@ -83,7 +83,7 @@ function cutRows(body: Buffer, before: Rows | undefined): Rows | undefined {
   const lookup = before === undefined ? undefined : new RowLookup(body, before);
   const starts: number[] = [];
   const ends: number[] = [];
-  const entries: InventoryEntry[] = [];
+  let entries: InventoryEntry[] = [];
   let fresh = false;
   let at = HEAD.length;
   for (;;) {
@@ -106,14 +106,16 @@ function cutRows(body: Buffer, before: Rows | undefined): Rows | undefined {
       }
     } else {
       end = endOfObject(body, at);
-      const entry = parseRow(body, at, end);
-      if (entry === undefined) {
-        return undefined;
-      }
-      fresh = true;
       starts.push(at);
       ends.push(end);
-      entries.push(entry);
+      fresh = true;
+      if (before !== undefined) {
+        const entry = parseRow(body, at, end);
+        if (entry === undefined) {
+          return undefined;
+        }
+        entries.push(entry);
+      }
     }
     if (body[end] === COMMA) {
       at = end + 1;
@@ -121,6 +123,13 @@ function cutRows(body: Buffer, before: Rows | undefined): Rows | undefined {
     }
     // Nothing may follow the list: another member could be a second list.
     if (body.length - end > MAX_TAIL || !/^\][ \t\r\n]*\}[ \t\r\n]*$/.test(body.toString("latin1", end))) {
+      return undefined;
+    }
+    if (before === undefined) {
+      // With nothing to find again one parse of everything is the cheapest.
+      entries = parseWhole(body);
+    }
+    if (entries.length !== starts.length) {
       return undefined;
     }
     const [startsOf, endsOf] = [new Uint32Array(starts), new Uint32Array(ends)];
@@ -252,6 +261,11 @@ function standsAt(body: Buffer, at: number, what: Buffer): boolean {
     }
   }
   return true;
+}
+
+/** @throws Error for a reply that is no index. */
+function parseWhole(body: Buffer): InventoryEntry[] {
+  return readIndex(JSON.parse(body.toString("utf8"))).map((row) => Object.freeze(entryFromRow(row)));
 }
 
 function parseRow(body: Buffer, start: number, end: number): InventoryEntry | undefined {
