@@ -1,12 +1,5 @@
 import { describe, expect, test } from "vitest";
-import {
-  environmentVariable,
-  flagTable,
-  parseCommandLine,
-  printableConfig,
-  UsageError,
-  wantsConfig,
-} from "./command-line.ts";
+import { environmentVariable, parseCommandLine, printableConfig, UsageError, wantsConfig } from "./command-line.ts";
 import type { FlagValues, ProgramSpec } from "./command-line.ts";
 
 const program: ProgramSpec = {
@@ -154,13 +147,6 @@ describe("texts", () => {
         "alias-file": { value: null },
       },
     });
-  });
-
-  test("the flag table lists what help shows and escapes the column mark", () => {
-    const table = flagTable(program.commands["$0"]!.options, "PROBE_");
-    expect(table).toContain("| `--bind-address` | `PROBE_BIND_ADDRESS` | `:8080` | Where to listen |");
-    expect(table).toContain("Alias \\| file");
-    expect(table).not.toContain("--old");
   });
 
   test("the variable of a flag is its name in capitals", () => {

@@ -166,18 +166,6 @@ export function printableConfig(
   );
 }
 
-/** Flags as a Markdown table, for a README that must agree with the program. */
-export function flagTable(options: FlagOptions, envPrefix: string): string {
-  const rows = Object.entries(options)
-    .filter(([, option]) => option.hidden !== true)
-    .map(([flag, option]) => {
-      const shown = option.default === undefined || option.default === "" ? "" : `\`${option.default}\``;
-      const meaning = option.describe.replaceAll("|", "\\|");
-      return `| \`--${flag}\` | \`${environmentVariable(envPrefix, flag)}\` | ${shown} | ${meaning} |`;
-    });
-  return ["| flag | environment | default | meaning |", "|---|---|---|---|", ...rows].join("\n");
-}
-
 function withConfigFlag(options: FlagOptions): FlagOptions {
   return {
     ...options,

@@ -3,7 +3,7 @@
  * errors, `--print-config` with secrets masked, Go-style durations, the flags about nodes, and the flag tables of their
  * READMEs. It reads no file, opens nothing and never ends the process.
  */
-export { flagTable, UsageError } from "./command-line.ts";
+export { UsageError } from "./command-line.ts";
 export type {
   CommandSpec,
   FlagOption,
@@ -13,6 +13,7 @@ export type {
   FlagValues,
   ProgramSpec,
 } from "./command-line.ts";
+export { withFlagTables } from "./flag-tables.ts";
 export { durationMs, formatDuration } from "./duration.ts";
 export { addressesOf, meshFlags, meshOptions, nodeTokenOptions, textOf } from "./mesh-flags.ts";
 export type { MeshFlags } from "./mesh-flags.ts";
