@@ -90,6 +90,29 @@ describe("our own writes", () => {
     await expect(read).rejects.toMatchObject({ code: "not_found", status: 404 });
   });
 
+  it("do not let a look-up that began before a release bring the sandbox back", async () => {
+    const { store, source, nodes } = fleet("a");
+    const { id } = await store.claim("n", "x", { template: "rt" });
+    const rows = nodes.node("a").sandboxes;
+    source.put({ node: "a", entries: [], asOfMs: performance.now() });
+    const answer = Promise.withResolvers<unknown>();
+    nodes.node("a").script("sandboxesByRef", () => answer.promise);
+    const get = store.get("n", "x");
+    await vi.waitFor(() => expect(nodes.calls.at(-1)?.verb).toBe("sandboxesByRef"));
+    await store.release("a", id);
+    answer.resolve(rows);
+    await expect(get).rejects.toMatchObject({ code: "not_found" });
+  });
+
+  it("stay in their namespace", async () => {
+    const { store } = fleet("a");
+    await store.claim("n", "x", { template: "rt" });
+    await store.claim("m", "y", { template: "rt" });
+    expect(store.list({ namespace: "n" }).map((sandbox) => sandbox.name)).toStrictEqual(["x"]);
+    expect(store.list({ namespace: "m" }).map((sandbox) => sandbox.name)).toStrictEqual(["y"]);
+    expect(store.list().map((sandbox) => sandbox.name)).toStrictEqual(["y", "x"]);
+  });
+
   it("give way to a view that was read later, and only then", async () => {
     const { store, source, poll, nodes } = fleet("a");
     const before = performance.now();
@@ -124,9 +147,12 @@ describe("our own writes", () => {
       },
       { clients: nodes },
     );
-    await store.claim("n", "x", { template: "rt" });
-    expect(store.list()).toHaveLength(1);
-    asOfMs = performance.now();
+    const { id } = await store.claim("n", "x", { template: "rt" });
+    const between = performance.now();
+    await store.pause("a", id);
+    expect(store.list()).toMatchObject([{ paused: true }]);
+    // Younger than the claim, older than the pause: what is not listed was gone before it could be paused.
+    asOfMs = between;
     expect(store.list()).toStrictEqual([]);
     expect(store.list({ namespace: "n" })).toStrictEqual([]);
   });

@@ -200,23 +200,20 @@ export class SandboxFinder {
     }
     throwIfAborted(signal);
     const askedAt = performance.now();
-    const miss = (err: string): void => {
-      // A read that a sibling's hit or the caller ended says nothing about the node.
-      if (signal?.aborted !== true) {
-        logger.debug(
-          { func: "scale.liveOnNode", node, op: query.op, err },
-          `node did not answer a live ${query.op} node=${node} err=${err}`,
-        );
-      }
-    };
+    const miss = (err: string): void =>
+      logger.debug(
+        { func: "scale.liveOnNode", node, op: query.op, err },
+        `node did not answer a live ${query.op} node=${node} err=${err}`,
+      );
     let rows: readonly NodeSandbox[] | undefined;
     try {
       rows = await within(liveTimeoutMs, signal, async (live) => query.ask(clients.forAddress(address), live));
     } catch (error) {
-      miss(describeFailure(clients.failure(error)));
       throwIfAborted(signal);
+      miss(describeFailure(clients.failure(error)));
       return undefined;
     }
+    // A read that a sibling's hit or the caller ended says nothing about the node.
     throwIfAborted(signal);
     if (rows === undefined) {
       miss(`no answer within ${liveTimeoutMs} ms`);

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 import type { PoolKey } from "./domain.ts";
 import { isScaleError } from "./errors.ts";
-import type { Logger, NodeFailure, SandboxStore } from "./ports.ts";
+import type { Logger, NodeClaimReply, NodeClient, NodeFailure, SandboxStore } from "./ports.ts";
 import { pickPowerOfTwo, RoutingTable, templateCandidates, warmCandidates } from "./routing-table.ts";
 import { createStore } from "./store.ts";
 import type { StoreOptions } from "./store.ts";
@@ -589,6 +589,29 @@ describe("a caller that leaves", () => {
     await expect(claim).rejects.toMatchObject({ code: "aborted" });
     await store.settled();
     expect(logger.lines).toMatchObject([{ level: "warn", fields: { node: "a" } }]);
+  });
+
+  it("is not claimed for at a redirect target, whatever the client makes of its signal", async () => {
+    const { source, nodes } = fleet({ a: 5, b: 5 });
+    const caller = new AbortController();
+    const asked: string[] = [];
+    const store = createStore(source, {
+      random: () => 0,
+      clients: {
+        failure: (error) => nodes.failure(error),
+        forAddress: (address) =>
+          Object.assign(Object.create(nodes.node(address)) as NodeClient, {
+            claim: async (): Promise<NodeClaimReply> => {
+              asked.push(address);
+              caller.abort();
+              return { kind: "redirect", targets: ["b:7777"], requirePromoted: false };
+            },
+          }),
+      },
+    });
+    await expect(store.claim("ns", "s", POOL, { signal: caller.signal })).rejects.toMatchObject({ code: "aborted" });
+    await store.settled();
+    expect(asked).toStrictEqual(["a:7777"]);
   });
 
   it("asks nobody when it left before the claim", async () => {

@@ -224,6 +224,17 @@ describe("get", () => {
     expect(calls().sort()).toStrictEqual(["sandbox a", "sandbox b", "sandbox c"]);
   });
 
+  it("R9: remembers where a sweep of the inventories found one", async () => {
+    const { store, source } = fleet({ a: [], b: [entry(ID, "n/x")] });
+    const lists = vi.spyOn(source, "listNodes");
+    await store.get("n", "x");
+    await store.getByClaimId("", ID, is(ID));
+    expect(lists).toHaveBeenCalledTimes(2);
+    await store.get("n", "x");
+    await store.getByClaimId("", ID, is(ID));
+    expect(lists).toHaveBeenCalledTimes(2);
+  });
+
   it("R10: takes the right row from a node that ignores the claim reference", async () => {
     const { store, nodes } = fleet({ a: [] });
     const rows = [row("sb_1", "m/x"), row("sb_2", "n/x2"), row("sb_3", "n/x"), row("sb_4", "x")];
@@ -258,14 +269,16 @@ describe("get", () => {
   });
 
   it("C22: keeps the hint to a node that did not list the claim", async () => {
-    const { store, source, nodes } = fleet({ a: [], b: [] });
+    const { store, source, nodes, calls } = fleet({ a: [], b: [] });
     source.put({ node: "a", pools: [{ template: "rt", warm: 1, target: 1 }] });
     const { id } = await store.claim("n", "x", { template: "rt" });
     const [held] = nodes.node("a").sandboxes;
     nodes.node("a").lose(id);
     source.put({ node: "a", entries: [], asOfMs: performance.now() });
+    nodes.calls.length = 0;
     await expect(store.get("n", "x")).rejects.toMatchObject(notFound);
     await expect(store.getByClaimId("n", id, is(id))).rejects.toMatchObject(notFound);
+    expect(calls().sort()).toStrictEqual(["sandbox a", "sandbox b", "sandboxesByRef a", "sandboxesByRef b"]);
 
     source.put({ node: "a", entries: held === undefined ? [] : [held.entry] });
     source.partition("b");

@@ -13,20 +13,14 @@ const NONE: readonly InventoryEntry[] = [];
 
 /** Fast look-ups in one immutable array of entries, each worked out at its first use. */
 export class ViewIndex {
-  readonly #node: string;
   readonly #entries: readonly InventoryEntry[];
   #byId: Map<string, InventoryEntry> | undefined;
   #byName: Map<string, InventoryEntry[]> | undefined;
   #unusual: readonly InventoryEntry[] = NONE;
   #byNamespace: Map<string, InventoryEntry[]> | undefined;
 
-  constructor(node: string, entries: readonly InventoryEntry[]) {
-    this.#node = node;
+  constructor(entries: readonly InventoryEntry[]) {
     this.#entries = entries;
-  }
-
-  get node(): string {
-    return this.#node;
   }
 
   /** Whether the next look-up by id (or by name) costs no more than a map read. */
@@ -110,10 +104,10 @@ export class ViewIndexes {
 
   of(view: NodeInventory): ViewIndex {
     const known = this.#indexes.get(view.entries);
-    if (known !== undefined && known.node === view.node) {
+    if (known !== undefined) {
       return known;
     }
-    const index = new ViewIndex(view.node, view.entries);
+    const index = new ViewIndex(view.entries);
     this.#indexes.set(view.entries, index);
     return index;
   }
