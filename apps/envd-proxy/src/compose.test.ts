@@ -1,0 +1,129 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Flags as ProxyFlags } from "@org/envdproxy";
+import type { Logger } from "@org/scale";
+import { describe, expect, test } from "vitest";
+import { serve } from "./compose.ts";
+import type { ProxyConfig } from "./compose.ts";
+
+/** A node with one sandbox, `sb_0123456789abcdef` of the namespace `team`. */
+async function startNode(): Promise<{ readonly address: string; readonly asked: string[] } & AsyncDisposable> {
+  const asked: string[] = [];
+  const row = {
+    id: "sb_0123456789abcdef",
+    claim_ref: "team/one",
+    key: { template: "img", net: "none", size: "small" },
+    claimed_at: "2026-01-01T00:00:00Z",
+    deadline: "2126-01-01T00:00:00Z",
+  };
+  let address = "";
+  const server = createServer((request, response) => {
+    const path = request.url ?? "";
+    asked.push(path);
+    const replies: Readonly<Record<string, object>> = {
+      "/v1/info": { advertise_addr: address, peers: [], pools: [] },
+      "/v1/sandboxes": { sandboxes: [row] },
+      [`/v1/sandboxes/${row.id}`]: { ...row, token: "claim-token" },
+    };
+    const reply = replies[path];
+    response.writeHead(reply === undefined ? 404 : 200, { "content-type": "application/json" });
+    response.end(JSON.stringify(reply ?? { error: "not found" }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return {
+    address,
+    asked,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+interface Running extends AsyncDisposable {
+  readonly origin: string;
+  readonly messages: readonly string[];
+}
+
+function configOf(extra: Partial<ProxyConfig> = {}, flags: Readonly<Record<string, unknown>> = {}): ProxyConfig {
+  return {
+    seeds: [],
+    token: "",
+    tokenFile: "",
+    pollIntervalMs: 200,
+    domain: "sandbox.test",
+    namespace: "default",
+    envdSecretFile: "",
+    proxy: ProxyFlags.from({ "bind-address": "127.0.0.1:0", ...flags }, ""),
+    ...extra,
+  };
+}
+
+/** Serves until the test ends. */
+async function run(config: ProxyConfig): Promise<Running> {
+  const messages: string[] = [];
+  const stop = new AbortController();
+  const up = Promise.withResolvers<string>();
+  const log = (_fields: object, message: string): void => {
+    messages.push(message);
+    const [, address] = /serving envd-proxy address=(\S+)/.exec(message) ?? [];
+    if (address !== undefined) up.resolve(address);
+  };
+  const logger: Logger = { debug: log, info: log, warn: log, error: log };
+  const ended = serve(config, { signal: stop.signal, logger });
+  ended.catch(up.reject);
+  return {
+    origin: `http://${await up.promise}`,
+    messages,
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await ended;
+    },
+  };
+}
+
+const toSandbox = {
+  headers: { "e2b-sandbox-id": "sb-0123456789abcdef", "e2b-sandbox-port": "49983", "x-access-token": "wrong" },
+};
+
+describe("serving", () => {
+  test("the data plane answers, with the pinned lines in the log", async () => {
+    await using node = await startNode();
+    await using proxy = await run(configOf({ seeds: [node.address] }));
+    expect((await fetch(`${proxy.origin}/healthz`)).status).toBe(204);
+    expect(proxy.messages).toContain(`mesh inventory up seeds=[${node.address}] nodes=[${node.address}] poll=200ms`);
+    expect(proxy.messages.join("\n")).toMatch(
+      /serving envd-proxy address=127\.0\.0\.1:\d+ tls=false domain=sandbox\.test/,
+    );
+  });
+
+  test.each([
+    ["team", 401],
+    ["", 401],
+    ["default", 502],
+  ])("a sandbox of another namespace is not there: with %j the answer is %i", async (namespace, status) => {
+    await using node = await startNode();
+    await using proxy = await run(configOf({ seeds: [node.address], namespace }));
+    expect((await fetch(`${proxy.origin}/files`, toSandbox)).status).toBe(status);
+  });
+});
+
+describe("failures at start", () => {
+  test.each<[string, ProxyConfig, RegExp]>([
+    ["no seed", configOf(), /at least one seed is required: set --sandboxd-seeds/],
+    ["no domain", configOf({ seeds: ["a:1"], domain: " " }), /a domain is required: set --domain/],
+    ["no token file", configOf({ seeds: ["a:1"], tokenFile: "/nonexistent/t" }), /read token file "\/nonexistent\/t"/],
+    ["no secret file", configOf({ seeds: ["a:1"], envdSecretFile: "/nonexistent/s" }), /read envd secret file/],
+    ["half of a pair", configOf({ seeds: ["a:1"] }, { "tls-cert-file": "/c" }), /must be set together/],
+  ])("%s is told before a node is asked", async (_name, config, message) => {
+    await expect(run(config)).rejects.toThrow(message);
+  });
+
+  test("an address that is taken is named, and no node is asked", async () => {
+    await using node = await startNode();
+    const config = configOf({ seeds: [node.address] }, { "bind-address": node.address });
+    await expect(run(config)).rejects.toThrow(`listen on envd-proxy address "${node.address}"`);
+    expect(node.asked).toEqual([]);
+  });
+});
