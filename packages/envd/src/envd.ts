@@ -193,7 +193,7 @@ export function createEnvd(options: EnvdOptions): Envd {
       const [route, query] = splitTarget(req.url ?? "");
       serve({ req, res, method: req.method ?? "", path: route, query }).catch((error: unknown) => {
         const known = asEnvdError(error, "request failed");
-        if (known.cause !== undefined && !res.destroyed) {
+        if (known.status >= 500 && !res.destroyed) {
           logger.error({ route, status: known.status, error: known.cause }, "request failed");
         }
         if (!res.destroyed) sendError(res, known);

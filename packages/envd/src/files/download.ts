@@ -74,10 +74,7 @@ async function sendFile(file: FileHandle, path: string, { req, res }: Exchange):
   if (encoding === "gzip" && (start.length > 0 || !acceptsIdentity(headerText(wanted["accept-encoding"])))) {
     const type = (await typeByName(name)) ?? OCTET_STREAM;
     res.writeHead(200, { ...headers, "content-type": type, "content-encoding": "gzip" });
-    await deliver(
-      [file.createReadStream({ start: 0, highWaterMark: READ_BYTES, autoClose: false }), createGzip()],
-      res,
-    );
+    await deliver([file.createReadStream({ start: 0, highWaterMark: READ_BYTES }), createGzip()], res);
     return;
   }
   const whole = { ...headers, "accept-ranges": "bytes", "content-type": (await typeByName(name)) ?? sniffType(start) };
@@ -107,7 +104,7 @@ async function sendFile(file: FileHandle, path: string, { req, res }: Exchange):
   }
   // Files of /proc and alike have content but no size.
   res.writeHead(200, whole);
-  await deliver([file.createReadStream({ start: 0, highWaterMark: READ_BYTES, autoClose: false })], res);
+  await deliver([file.createReadStream({ start: 0, highWaterMark: READ_BYTES })], res);
 }
 
 async function sendSlice(
@@ -119,7 +116,7 @@ async function sendSlice(
 ): Promise<void> {
   const length = end - start + 1;
   res.writeHead(status, { ...headers, "content-length": length });
-  const source = file.createReadStream({ start, end, highWaterMark: READ_BYTES, autoClose: false });
+  const source = file.createReadStream({ start, end, highWaterMark: READ_BYTES });
   await deliver([source], res, () => source.bytesRead === length);
 }
 

@@ -40,7 +40,7 @@ export async function readMultipart(
     throw malformed(error);
   }
   parser.on("file", (field: string | undefined, body: Readable, filename: string | undefined) => {
-    body.on("error", () => body.destroy());
+    body.on("error", (error) => body.destroy(error));
     if (field !== FILE_FIELD || failure !== undefined) {
       body.resume();
       return;

@@ -67,6 +67,8 @@ function decoded(req: IncomingMessage): Readable {
     throw new EnvdError("invalid_argument", `unsupported content encoding: ${encoding}; use gzip or identity`);
   }
   const gunzip = createGunzip();
+  // Its readers learn of an error when they come to read, which may be later.
+  gunzip.on("error", () => undefined);
   req.on("error", (error) => gunzip.destroy(error));
   req.on("close", () => {
     if (!req.readableEnded) gunzip.destroy(new Error("the body ended early"));

@@ -63,10 +63,16 @@ async function copy(body: AsyncIterable<Buffer>, file: FileHandle, path: string)
       throw writeError(error, path);
     }
   };
-  for await (const chunk of body) {
-    waiting.push(chunk);
-    length += chunk.length;
-    if (length >= WRITE_BYTES) await flush();
+  try {
+    for await (const chunk of body) {
+      waiting.push(chunk);
+      length += chunk.length;
+      if (length >= WRITE_BYTES) await flush();
+    }
+  } catch (error) {
+    if (error instanceof EnvdError) throw error;
+    const why = error instanceof Error ? error.message : "it broke off";
+    throw new EnvdError("invalid_argument", `cannot read the body for '${path}': ${why}`, { cause: error });
   }
   if (length > 0) await flush();
 }
