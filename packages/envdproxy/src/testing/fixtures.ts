@@ -68,7 +68,9 @@ function tracked(server: Server | HttpServer): Promise<Guest> {
 
 /** A guest that speaks HTTP/1.1. */
 export function httpGuest(listener: RequestListener): Promise<Guest> {
-  return tracked(createHttpServer(listener));
+  const server = createHttpServer({ maxHeaderSize: 1024 * 1024 }, listener);
+  server.maxHeadersCount = 0;
+  return tracked(server);
 }
 
 /** A guest whose bytes the test writes itself. */
