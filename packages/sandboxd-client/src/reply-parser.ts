@@ -16,6 +16,7 @@ type State = "head" | "sized" | "unsized" | "chunk-size" | "chunk" | "chunk-end"
 export class ReplyParser {
   readonly #into: ReplyBuffer;
   #state: State = "head";
+  #head = "";
   #line = "";
   #left = 0;
   #cap = 0;
@@ -76,13 +77,18 @@ export class ReplyParser {
   #headLine(chunk: Buffer, at: number, length: number): number {
     const end = indexOfLf(chunk, at, length);
     this.#line += chunk.toString("latin1", at, end);
-    if (this.#line.length > HEAD_CAP) {
+    if (this.#head.length + this.#line.length > HEAD_CAP) {
       throw new ReplyError(`the reply head is over ${HEAD_CAP} bytes`);
     }
-    if (end > at && /(?:^|\n)\r?\n$/.test(this.#line)) {
-      const head = this.#line;
+    if (this.#line.endsWith("\n")) {
+      const line = this.#line;
       this.#line = "";
-      this.#onHead(head);
+      this.#head += line;
+      if (line === "\r\n" || line === "\n") {
+        const head = this.#head;
+        this.#head = "";
+        this.#onHead(head);
+      }
     }
     return end;
   }
