@@ -40,6 +40,12 @@ export function requestHttp1(relay: Duplex, head: GuestRequest, events: GuestEve
     }
   }
 
+  // Before Node listens for itself: a guest that has ended already would otherwise never be noticed.
+  const onEnd = (): void => fail(new Error("the guest closed without an answer"));
+  relay.once("end", onEnd);
+  if (relay.readableEnded || relay.destroyed) {
+    process.nextTick(onEnd);
+  }
   request.on("error", fail);
   request.on("close", () => fail(new Error("the guest closed without an answer")));
   request.on("information", (info) => {

@@ -96,11 +96,15 @@ export function requestHttp2(relay: Duplex, head: GuestRequest, events: GuestEve
 
   // Relays are half open for raw bytes; an HTTP/2 guest that stops sending has left. Without an error its unfinished
   // answer would end like a complete one. A complete answer may still be on its way to the client.
-  relay.once("end", () => {
+  const onEnd = (): void => {
     if (!stream.closed) {
       session.destroy(new Error("the guest closed its connection"));
     }
-  });
+  };
+  relay.once("end", onEnd);
+  if (relay.readableEnded || relay.destroyed) {
+    process.nextTick(onEnd);
+  }
 
   return {
     body: stream,

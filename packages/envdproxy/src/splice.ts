@@ -26,6 +26,14 @@ export function splice(a: Duplex, b: Duplex, reset: (stream: Duplex) => void): v
     breakBoth();
     return;
   }
-  a.pipe(b);
-  b.pipe(a);
+  for (const [from, to] of [
+    [a, b],
+    [b, a],
+  ] as const) {
+    if (from.readableEnded) {
+      to.end();
+    } else {
+      from.pipe(to);
+    }
+  }
 }
