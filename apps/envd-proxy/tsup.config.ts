@@ -1,7 +1,8 @@
 import { defineConfig } from "tsup";
 
 export default defineConfig({
-  entry: ["src/main.ts"],
+  // Two entries, so that the part behind the version check has a name that does not change from build to build.
+  entry: ["src/main.ts", "src/run.ts"],
   format: ["esm"],
   target: "node22",
   // Declarations come from `tsc -b`, which runs first: cleaning here would delete them.

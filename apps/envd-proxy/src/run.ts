@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { runProgram } from "@org/command-line";
+import type { Logger } from "@org/scale";
 import { serve } from "./compose.ts";
 import { programSpec, proxyConfig } from "./flags.ts";
 import { createLogger } from "./logger.ts";
@@ -26,14 +27,19 @@ export function run(argv: readonly string[], env: Readonly<Record<string, string
         `starting envd-proxy version=${version} revision=${revision} builtAt=${builtAt}`,
       );
       process.on("unhandledRejection", (err) => logger.error({ func: "main.run", err }, "unhandled rejection"));
-      await serve(config, { signal: processSignal(), logger });
+      await serve(config, { signal: processSignal(logger), logger });
     };
   });
 }
 
 /** Signals after the first one change nothing: the drain is bounded. */
-function processSignal(): AbortSignal {
+function processSignal(logger: Logger): AbortSignal {
   const controller = new AbortController();
-  for (const name of ["SIGINT", "SIGTERM"] as const) process.on(name, () => controller.abort());
+  for (const name of ["SIGINT", "SIGTERM"] as const) {
+    process.on(name, () => {
+      if (!controller.signal.aborted) logger.info({ func: "main.run", signal: name }, "stopping");
+      controller.abort();
+    });
+  }
   return controller.signal;
 }

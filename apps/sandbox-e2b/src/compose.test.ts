@@ -234,6 +234,28 @@ describe("failures at start", () => {
 });
 
 describe("the end", () => {
+  test("a data plane that ends by itself ends the service, the API too", async () => {
+    await using node = await fakeNode();
+    const config = configOf(proxyHere, { seeds: [node.address] });
+    const dead = Promise.withResolvers<void>();
+    config.proxy.serve = () => dead.promise;
+    const running = await run(config);
+    expect((await fetch(`http://${running.at.api}/health`)).status).toBe(204);
+    dead.resolve();
+    await expect(running.ended).rejects.toThrow("the listener of the data plane ended by itself");
+    await expect(fetch(`http://${running.at.api}/health`)).rejects.toThrow();
+  });
+
+  test("a data plane that fails ends the service with its reason", async () => {
+    await using node = await fakeNode();
+    const config = configOf(proxyHere, { seeds: [node.address] });
+    const dead = Promise.withResolvers<void>();
+    config.proxy.serve = () => dead.promise;
+    const running = await run(config);
+    dead.reject(new Error("out of sockets"));
+    await expect(running.ended).rejects.toThrow("out of sockets");
+  });
+
   test("a request that runs is answered before serve returns", async () => {
     const claim = Promise.withResolvers<() => void>();
     await using node = await fakeNode({

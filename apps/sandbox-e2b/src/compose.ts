@@ -78,15 +78,14 @@ export async function serve({ config, token, e2b }: PreparedService, options: Se
     const { publicPorts, guestHttp2 } = config.proxy;
     const proxy = createProxy({ store, domain, envdSecret, publicPorts, guestHttp2, logger });
     const up = Promise.withResolvers<AddressInfo | undefined>();
-    const api = serveApi(server, options.apiAddresses ?? [e2b.bindAddress], {
-      signal: stop.signal,
-      onListening: up.resolve,
-    });
+    const { signal } = stop;
+    const addresses = options.apiAddresses ?? [e2b.bindAddress];
+    const api = serveApi(server, addresses, { signal, onListening: up.resolve });
     api.then(() => up.resolve(undefined), up.reject);
     const data = up.promise.then((address) =>
       address === undefined || listener === undefined
-        ? undefined
-        : config.proxy.serve(listener, proxy, { signal: stop.signal }),
+        ? untilAborted(signal)
+        : config.proxy.serve(listener, proxy, { signal }),
     );
     const ready = up.promise.then((address) =>
       address === undefined
@@ -94,7 +93,7 @@ export async function serve({ config, token, e2b }: PreparedService, options: Se
         : options.onServing?.({ api: formatAddress(address.address, address.port), proxy: listener?.address }),
     );
     try {
-      await Promise.all([api, data, ready]);
+      await Promise.all([lasting("API", api, signal), lasting("data plane", data, signal), ready]);
     } catch (error) {
       stop.abort();
       await Promise.allSettled([api, data]);
@@ -109,6 +108,19 @@ export async function serve({ config, token, e2b }: PreparedService, options: Se
     await listener?.close();
     await Promise.all([polling.destroy(), routing.destroy()]);
   }
+}
+
+/** A service that ends before it was told to has failed. */
+async function lasting(what: string, service: Promise<void>, signal: AbortSignal): Promise<void> {
+  await service;
+  if (!signal.aborted) throw new Error(`the listener of the ${what} ended by itself`);
+}
+
+function untilAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
 }
 
 function bindProxy(flags: ProxyFlags): Promise<Listener | undefined> {

@@ -18,7 +18,7 @@ function logLines(stderr: string): Readonly<Record<string, unknown>>[] {
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
-describe.concurrent("start-up failures", () => {
+describe.concurrent("start-up failures", { timeout: 90_000 }, () => {
   test.each<[string, readonly string[], Readonly<Record<string, string>>, number, RegExp]>([
     ["no seed", [...here, "--e2b-allow-anonymous"], {}, 1, /at least one seed is required: set --sandboxd-seeds/],
     ["no key", [...here, "--sandboxd-seeds=127.0.0.1:1"], {}, 1, /set --e2b-api-key-file or --e2b-allow-anonymous/],
@@ -63,7 +63,7 @@ describe.concurrent("start-up failures", () => {
   });
 });
 
-describe.concurrent("a running service", () => {
+describe.concurrent("a running service", { timeout: 90_000 }, () => {
   test("logs JSON with the pinned lines, and no secret", async () => {
     await using folder = await scratchFolder();
     const keyFile = join(folder.path, "keys");
@@ -120,7 +120,7 @@ describe.concurrent("a running service", () => {
     setTimeout(() => program.signal("SIGTERM"), 200);
     setTimeout(() => program.signal("SIGINT"), 400);
     expect(await program.exited).toBe(0);
-    expect(performance.now() - began).toBeLessThan(14_000);
+    expect(performance.now() - began).toBeLessThan(18_000);
     client.destroy();
   });
 });

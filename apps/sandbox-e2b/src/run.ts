@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { runProgram } from "@org/command-line";
 import type { CommandCall } from "@org/command-line";
+import type { Logger } from "@org/scale";
 import { prepare, serve } from "./compose.ts";
 import { checkDevNode } from "./dev/dev-node.ts";
 import { checkDev } from "./dev/dev.ts";
@@ -32,7 +33,7 @@ export function run(argv: readonly string[], env: Env): Promise<number> {
         `starting sandbox-e2b version=${version} revision=${revision} builtAt=${builtAt}`,
       );
       process.on("unhandledRejection", (err) => logger.error({ func: "main.run", err }, "unhandled rejection"));
-      await command({ env, signal: processSignal(), logger });
+      await command({ env, signal: processSignal(logger), logger });
     };
   });
 }
@@ -58,8 +59,13 @@ function checkCommand(call: CommandCall): (around: Surroundings) => Promise<void
 }
 
 /** Signals after the first one change nothing: the drain is bounded. */
-function processSignal(): AbortSignal {
+function processSignal(logger: Logger): AbortSignal {
   const controller = new AbortController();
-  for (const name of ["SIGINT", "SIGTERM"] as const) process.on(name, () => controller.abort());
+  for (const name of ["SIGINT", "SIGTERM"] as const) {
+    process.on(name, () => {
+      if (!controller.signal.aborted) logger.info({ func: "main.run", signal: name }, "stopping");
+      controller.abort();
+    });
+  }
   return controller.signal;
 }
