@@ -126,9 +126,11 @@ export class Http1Inbound implements Inbound {
     this.#sized = head.headers.some((field, i) => i % 2 === 0 && field.toLowerCase() === "content-length");
     response.writeHead(head.status, reasonOf(head.status, head.statusText), [...head.headers]);
     // One packet for the head and whatever of the body is there already; the head leaves within this turn either way.
-    response.cork();
+    // The socket is corked, not the response: Node 22 writes the end of a corked response before its body.
+    const { socket } = response;
+    socket?.cork();
     response.flushHeaders();
-    setImmediate(() => response.uncork());
+    setImmediate(() => socket?.uncork());
     return response;
   }
 
