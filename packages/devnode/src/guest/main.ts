@@ -59,7 +59,9 @@ if (config.egressSocket !== undefined) {
 
 // The host holds the other end of the input: its end means that the host's process is gone.
 process.stdin.on("error", () => undefined);
-process.stdin.on("close", () => process.exit(0));
+process.stdin.on("close", () => {
+  void envd.close().finally(() => process.exit(0));
+});
 process.stdin.resume();
 
 writeSync(STATUS_FD, `ready ${(server.address() as AddressInfo).port}\n`);

@@ -19,8 +19,6 @@ export interface GuestGroup {
   thaw(): Promise<void>;
   /** Kills everything inside, frozen or not. */
   kill(): Promise<void>;
-  /** Memory in use in bytes; `undefined` without the memory controller. */
-  memory(): Promise<number | undefined>;
   remove(): Promise<void>;
 }
 
@@ -154,10 +152,6 @@ function createGroup(path: string, layout: CgroupLayout): GuestGroup {
       }
       // A task frozen by v1 dies when it is thawed, not before.
       await group.thaw();
-    },
-    memory: async () => {
-      const text = await readFile(file("memory.current"), "utf8").catch(() => undefined);
-      return text === undefined ? undefined : Number(text);
     },
     remove: async () => {
       const end = Date.now() + 5000;

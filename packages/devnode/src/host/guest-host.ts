@@ -126,6 +126,9 @@ export async function createGuestHost(options: GuestHostOptions): Promise<GuestH
     const failures: string[] = [];
     for (const isolation of candidates(options.isolation, isRoot)) {
       const environment: GuestEnvironment = { ...shared, isolation };
+      if (isolation === "process") {
+        run.noteShared();
+      }
       try {
         const probe = await launch(environment, { id: `probe-${isolation}`, template: "probe", egressLane: false });
         await probe.destroy();

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { GuestGroup } from "./cgroup-group.ts";
 import type { IdRange } from "./id-range.ts";
 import type { Isolation } from "./launch.ts";
-import { childrenOf, processStart, processTree } from "./proc.ts";
+import { childrenOf, processesWith, processStart, processTree } from "./proc.ts";
 import type { RunFolder } from "./run-folder.ts";
 
 /** A cold machine takes its time; a guest that needs longer hangs. */
@@ -16,7 +16,9 @@ export interface GuestProcess {
   readonly pid: number;
   readonly ended: Promise<string>;
   /** Resolves with the daemon's port once the agent says that it listens. */
-  ready(range: IdRange | undefined, isolation: Isolation): Promise<number>;
+  ready(range: IdRange | undefined): Promise<number>;
+  /** Everything in the guest, parents first. */
+  members(): readonly number[];
   kill(): Promise<void>;
 }
 
@@ -28,6 +30,7 @@ export function superviseChild(
   run: RunFolder,
   id: string,
   group: GuestGroup | undefined,
+  isolation: Isolation,
 ): GuestProcess {
   const pid = child.pid ?? 0;
   let tail = "";
@@ -50,10 +53,19 @@ export function superviseChild(
     await sleep(20);
     reject(new Error(`${reason}: ${tail.trim().split("\n").at(-1) ?? ""}`));
   };
+  const members = (): readonly number[] => {
+    const tree = processTree(pid);
+    if (isolation !== "process" || process.platform !== "linux") {
+      return tree;
+    }
+    // Without a pid namespace a process can leave the tree, but hardly its environment.
+    return [...new Set([...tree, ...processesWith(`E2B_SANDBOX_ID=${id}`)])];
+  };
   return {
     pid,
     ended,
-    ready: async (range, isolation) => {
+    members,
+    ready: async (range) => {
       const status = child.stdio[4] as Readable;
       status.setEncoding("utf8");
       status.on("error", () => undefined);
@@ -101,7 +113,7 @@ export function superviseChild(
       if (pid === 0) {
         return;
       }
-      const pids = processTree(pid);
+      const pids = members();
       await group?.kill().catch(() => undefined);
       for (const one of pids) {
         killQuietly(one);

@@ -15,6 +15,7 @@ import type { IdRange } from "./id-range.ts";
 import { planLaunch, TOOL_PATHS, type Isolation } from "./launch.ts";
 import type { MountEntry } from "./mount-table.ts";
 import { createHandedListener, dialRelay } from "./relay-socket.ts";
+import { residentBytes } from "./proc.ts";
 import type { RunFolder } from "./run-folder.ts";
 import { createSignalFreezer } from "./signal-freeze.ts";
 import type { SocketFolder } from "./socket-folder.ts";
@@ -35,6 +36,8 @@ export interface Guest {
   /** Stops every process; resolves when all have stopped. */
   freeze(): Promise<void>;
   thaw(): Promise<void>;
+  /** Resident memory of everything in the guest, in bytes; `undefined` where the system does not tell. */
+  memory(): number | undefined;
   /** Opens or shuts the way out. Without an egress lane there is none to open. */
   setEgress(open: boolean): void;
   /** Kills everything and resolves when it is dead; the files are removed behind it. */
@@ -159,9 +162,9 @@ export async function startGuest(environment: GuestEnvironment, request: GuestRe
     } finally {
       listener?.release();
     }
-    const processes = superviseChild(child, run, request.id, group);
+    const processes = superviseChild(child, run, request.id, group, isolation);
     cleanups.push(() => processes.kill());
-    const port = await processes.ready(launch.needsIdMap ? range : undefined, isolation);
+    const port = await processes.ready(launch.needsIdMap ? range : undefined);
     const guest = createGuest({ environment, request, folder, processes, group, gate, relayPath, port });
     await checkHealth(guest);
     return guest;
@@ -194,7 +197,7 @@ interface GuestParts {
 
 function createGuest(parts: GuestParts): Guest {
   const { processes, group, gate } = parts;
-  const freezer = group ?? createSignalFreezer(processes.pid);
+  const freezer = group ?? createSignalFreezer(() => processes.members());
   const shared = parts.environment.isolation === "process";
   let destroying: Promise<void> | undefined;
   let removing: Promise<void> = Promise.resolve();
@@ -221,6 +224,7 @@ function createGuest(parts: GuestParts): Guest {
     },
     freeze: () => freezer.freeze(),
     thaw: () => freezer.thaw(),
+    memory: () => (process.platform === "linux" ? residentBytes(processes.members()) : undefined),
     setEgress: (open) => gate?.allow(open),
     destroy: () => (destroying ??= destroy()),
     removed: async () => {

@@ -23,6 +23,17 @@ cleanup() {
       done <"$file"
     done
   }
+  # Guests without a pid namespace: what they started may have left their tree and their session.
+  strays() {
+    [ -e "$run/shared" ] && [ -d /proc/self ] || return 0
+    for one in "$run"/guests/*/; do
+      one=\${one%/}
+      for file in $(grep -l "E2B_SANDBOX_ID=\${one##*/}" /proc/[0-9]*/environ 2>/dev/null); do
+        file=\${file#/proc/}
+        echo "\${file%/environ}"
+      done
+    done
+  }
   members() {
     [ -n "$group" ] && [ -d "$group" ] || return 0
     for one in "$group"/*/; do
@@ -37,7 +48,7 @@ cleanup() {
         [ ! -w "$one/cgroup.kill" ] || echo 1 >"$one/cgroup.kill" 2>/dev/null
       done
     fi
-    left=$(members; pids)
+    left=$(members; pids; strays)
     for pid in $left; do
       kill -9 "$pid" 2>/dev/null
       kill -9 "-$pid" 2>/dev/null
@@ -52,7 +63,7 @@ cleanup() {
       rmdir "$group" 2>/dev/null
     fi
     if [ -z "$group" ] || [ ! -d "$group" ]; then
-      [ -n "$(pids)" ] || break
+      [ -n "$(pids; strays)" ] || break
     fi
     round=$((round + 1))
     sleep 0.05

@@ -56,17 +56,20 @@ function init(agent: readonly string[]): string[] {
 
 /** Builds the command line of a guest. */
 export function planLaunch(input: LaunchInput): Launch {
-  const launch =
-    input.isolation === "bubblewrap" ? bubblewrap(input) : input.isolation === "unshare" ? unshare(input) : undefined;
-  const inner = launch === undefined ? [...input.agent] : launch;
-  // The signal for a dead parent is set first; the keeper is there for the programs that reset it.
-  const words = process.platform === "linux" ? ["setpriv", "--pdeathsig", "KILL", ...inner] : inner;
+  const inner = wrap(input);
   const entered =
     input.group === undefined
-      ? words
-      : ["/bin/sh", "-c", 'echo 0 > "$0/cgroup.procs" && exec "$@"', input.group, ...words];
+      ? inner
+      : ["/bin/sh", "-c", 'echo 0 > "$0/cgroup.procs" && exec "$@"', input.group, ...inner];
   const [command = "", ...args] = entered;
-  return { command, args, needsIdMap: launch !== undefined && input.range !== undefined };
+  return { command, args, needsIdMap: input.isolation !== "process" && input.range !== undefined };
+}
+
+function wrap(input: LaunchInput): readonly string[] {
+  if (input.isolation === "process") {
+    return input.agent;
+  }
+  return input.isolation === "bubblewrap" ? bubblewrap(input) : unshare(input);
 }
 
 /**
@@ -116,7 +119,13 @@ function bubblewrap(input: LaunchInput): string[] {
  */
 function unshare(input: LaunchInput): string[] {
   const { range, tree } = input;
-  const lines = ["set -eu", `mount -n --bind ${quote(tree)} ${quote(tree)}`, `cd ${quote(tree)}`];
+  // No device of a template's files is one in the guest; those it gets are bound one by one.
+  const rootFlags = [...new Set(["nodev", ...lockedFlags(input.mounts, tree)])];
+  const lines = [
+    "set -eu",
+    `mount -n --bind -o ${rootFlags.join(",")} ${quote(tree)} ${quote(tree)}`,
+    `cd ${quote(tree)}`,
+  ];
   for (const bind of [...input.view.binds, ...input.binds]) {
     const flags = ["ro", ...lockedFlags(input.mounts, bind.from)];
     const kind = bind.directory ? "--rbind" : "--bind";
@@ -138,7 +147,8 @@ function unshare(input: LaunchInput): string[] {
     "umount -n -l /.host",
     "rmdir /.host 2>/dev/null || true",
   );
-  const words = ["unshare"];
+  // Every step dies with the one before it; the keeper is there for the programs that reset this.
+  const words = ["setpriv", "--pdeathsig", "KILL", "unshare"];
   if (range === undefined) {
     words.push("--user", "--map-root-user");
     const agent = ["setpriv", "--bounding-set=-all", "--pdeathsig=KILL", ...init(input.agent)];

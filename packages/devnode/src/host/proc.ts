@@ -62,3 +62,35 @@ export function processScope(): string {
     return process.platform;
   }
 }
+
+/** Processes whose environment has this entry; those of other users are not seen. */
+export function processesWith(entry: string): number[] {
+  const wanted = Buffer.from(`${entry}\0`);
+  const found: number[] = [];
+  for (const name of readdirSync("/proc")) {
+    if (!/^[0-9]+$/.test(name)) {
+      continue;
+    }
+    try {
+      if (readFileSync(`/proc/${name}/environ`).includes(wanted)) {
+        found.push(Number(name));
+      }
+    } catch {
+      // Gone, or not ours.
+    }
+  }
+  return found;
+}
+
+/** Resident memory of processes in bytes. Pages they share are counted for each. */
+export function residentBytes(pids: readonly number[]): number {
+  let kibibytes = 0;
+  for (const pid of pids) {
+    try {
+      kibibytes += Number(/^VmRSS:\s*([0-9]+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0);
+    } catch {
+      // Gone.
+    }
+  }
+  return kibibytes * 1024;
+}

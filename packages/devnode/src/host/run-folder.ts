@@ -25,6 +25,8 @@ export interface RunFolder {
   notePids(guestId: string, pids: readonly number[]): void;
   /** Notes the cgroup folder, before anything is put into it. */
   noteGroup(path: string): void;
+  /** Notes that guests have no pid namespace, so that what they leave is looked for by its environment. */
+  noteShared(): void;
   /** Starts the keeper: a process that outlives this one and cleans up. */
   startKeeper(): void;
   /** Ends the keeper after it cleaned up. */
@@ -63,6 +65,7 @@ export function createRunFolder(stateDir: string, id: string): RunFolder {
       group = groupPath;
       writeFileSync(join(path, "lock"), JSON.stringify({ ...lock, group }), { mode: 0o600 });
     },
+    noteShared: () => writeFileSync(join(path, "shared"), ""),
     startKeeper: () => {
       // It waits for the end of its input, which comes when this process ends in whatever way. A signal that stops a
       // whole process group (Ctrl-C, a supervisor) must not reach it: it is a session of its own and ignores the rest.

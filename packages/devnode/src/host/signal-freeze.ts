@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { isStopped, processTree } from "./proc.ts";
+import { isStopped } from "./proc.ts";
 
 /** Stops and continues a process tree by signals, where no cgroup can do it. */
 export interface SignalFreezer {
@@ -8,18 +8,17 @@ export interface SignalFreezer {
 }
 
 /**
- * Freezes everything below `root`, `root` included. Parents are stopped before their children, so that none can start
- * new ones; the walk is repeated until it finds nothing that still runs. What was stopped before stays stopped
- * afterwards.
+ * Freezes what `members` lists, parents before their children, so that none can start new ones; they are listed again
+ * until nothing is found that still runs. What was stopped before stays stopped afterwards.
  */
-export function createSignalFreezer(root: number): SignalFreezer {
+export function createSignalFreezer(members: () => readonly number[]): SignalFreezer {
   let stopped: number[] = [];
   return {
     freeze: async () => {
-      const before = new Set(processTree(root).filter(isStopped));
+      const before = new Set(members().filter(isStopped));
       const ours = new Set<number>();
       for (let round = 0; round < 200; round += 1) {
-        const running = processTree(root).filter((pid) => !isStopped(pid));
+        const running = members().filter((pid) => !isStopped(pid));
         if (running.length === 0 && round > 0) {
           break;
         }

@@ -94,6 +94,19 @@ export function createRoutes({ node, access, address }: RouteOptions): readonly 
     },
     {
       method: "GET",
+      path: "/v1/sandboxes/{}/stats",
+      failure: "sandbox lookup failed",
+      handle: ({ request, response, values }) => {
+        access.root(request.headers.authorization);
+        const sandbox = node.find(values[0] ?? "");
+        if (sandbox === undefined) {
+          throw new Refusal(404, "unknown sandbox");
+        }
+        replyJson(response, 200, sandbox.stats());
+      },
+    },
+    {
+      method: "GET",
       path: "/v1/sandboxes/{}/owner",
       failure: "sandbox lookup failed",
       handle: ({ request, response, values }) => {

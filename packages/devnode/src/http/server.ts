@@ -91,6 +91,7 @@ export async function listen(
   const { logger } = options;
   const find = createRouter(createRoutes(options));
   const relays = new Set<Socket>();
+  let closing = false;
 
   const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const { pathname, search } = splitTarget(request.url ?? "/");
@@ -127,11 +128,14 @@ export async function listen(
       requestTimeout: 0,
       keepAliveTimeout: 0,
       noDelay: true,
-      // Every other upgrade is none of ours and is answered as if it had not been asked for.
-      shouldUpgradeCallback: wantsRelay,
     },
     (request, response) => {
       response.on("error", () => response.destroy());
+      response.on("finish", () => {
+        if (closing) {
+          request.socket.destroySoon();
+        }
+      });
       serve(request, response).catch((error: unknown) => {
         const refusal = asRefusal(error, failureOf(request));
         if (refusal.status >= 500 && refusal.cause !== undefined) {
@@ -148,15 +152,16 @@ export async function listen(
   );
   server.on("upgrade", (request: IncomingMessage, stream: Duplex, head: Buffer) => {
     const client = stream as Socket;
-    relays.add(client);
     client.on("error", () => client.destroy());
-    client.once("close", () => relays.delete(client));
     const parts = splitPath(splitTarget(request.url ?? "/").pathname);
     const relay = parts === undefined ? undefined : relayParts(parts);
+    if (relay === undefined || request.method !== "GET") {
+      serveAgain(server, request, client, head);
+      return;
+    }
+    relays.add(client);
+    client.once("close", () => relays.delete(client));
     const run = async (): Promise<void> => {
-      if (relay === undefined || request.method !== "GET") {
-        throw new Refusal(400, "this route cannot be upgraded");
-      }
       await openRelay(checkRelay(options, request, ...relay), client, head);
     };
     run().catch((error: unknown) => refuseRaw(client, asRefusal(error, "sandbox lookup failed")));
@@ -186,6 +191,7 @@ export async function listen(
     host: address,
     port,
     close: async (graceMs) => {
+      closing = true;
       const closed = new Promise<void>((resolve) => {
         server.close(() => resolve());
       });
@@ -200,9 +206,20 @@ export async function listen(
   };
 }
 
-function wantsRelay(request: IncomingMessage): boolean {
-  const parts = splitPath(splitTarget(request.url ?? "/").pathname);
-  return request.method === "GET" && parts !== undefined && relayParts(parts) !== undefined;
+/**
+ * Answers a request that asks for some other upgrade as if it had not asked, which is every server's right: its head
+ * goes back in front of the connection without the wish, and the connection back to the server.
+ */
+function serveAgain(server: Server, request: IncomingMessage, client: Socket, head: Buffer): void {
+  const lines = [`${request.method} ${request.url} HTTP/${request.httpVersion}`];
+  for (let index = 0; index + 1 < request.rawHeaders.length; index += 2) {
+    const [name = "", value = ""] = [request.rawHeaders[index], request.rawHeaders[index + 1]];
+    if (!/^(upgrade|connection)$/i.test(name)) {
+      lines.push(`${name}: ${value}`);
+    }
+  }
+  client.unshift(Buffer.concat([Buffer.from(`${lines.join("\r\n")}\r\n\r\n`, "latin1"), head]));
+  server.emit("connection", client);
 }
 
 /** Path and query of a request target in either form, without the cost and the throws of `URL`. */

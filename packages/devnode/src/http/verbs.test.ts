@@ -122,6 +122,22 @@ describe("reads", () => {
     expect((await fetch(`http://${node.address}${path}/owner`)).status).toBe(401);
   });
 
+  test("of stats name the tier and what the guest holds", async () => {
+    const start = Date.UTC(2030, 0, 1);
+    const { node, api, sandbox, path } = await withClaim({ now: () => start }, { template: "b", size: "medium" });
+    await using _ = node;
+    expect((await api.call("GET", `${path}/stats`)).json()).toEqual({
+      id: sandbox.id,
+      cpu_count: 2,
+      mem_total_bytes: 1_073_741_824,
+      mem_used_bytes: 4096,
+      mem_used_measured: true,
+      hibernated: false,
+      measured_at: "2030-01-01T00:00:00.000Z",
+    });
+    expect((await api.call("GET", `${path}/stats`, undefined, sandbox.token)).status).toBe(401);
+  });
+
   test("of info name the node as the claim did", async () => {
     const { node, api, sandbox } = await withClaim({});
     await using _ = node;

@@ -1,4 +1,4 @@
-import type { FullPoolKey, OnExpire, SandboxRow, StringMap } from "@org/sandboxd-client/wire";
+import type { FullPoolKey, OnExpire, SandboxRow, StatsReply, StringMap } from "@org/sandboxd-client/wire";
 import type { Duplex } from "node:stream";
 import { isDevNodeError } from "../errors.ts";
 import type { Guest } from "../host/guest.ts";
@@ -241,6 +241,21 @@ export class Sandbox {
       cpu_count: tier.cpuCount,
       mem_total_bytes: tier.memoryBytes,
       ...(this.failure === undefined ? {} : { failed: this.failure }),
+    };
+  }
+
+  /** Memory is what the guest's processes hold on the host, as a machine monitor's would be. */
+  stats(): StatsReply {
+    const tier = tierOf(this.facts.key);
+    const used = this.state === "failed" ? undefined : this.facts.guest.memory();
+    return {
+      id: this.id,
+      cpu_count: tier.cpuCount,
+      mem_total_bytes: tier.memoryBytes,
+      mem_used_bytes: used ?? 0,
+      mem_used_measured: used !== undefined,
+      hibernated: this.state === "hibernated",
+      measured_at: new Date(this.#now()).toISOString(),
     };
   }
 

@@ -85,6 +85,7 @@ function fakeGuest(slowFreeze: boolean): FakeGuest {
     thaw: async () => {
       guest.frozen = false;
     },
+    memory: () => 4096,
     setEgress: (open) => {
       guest.egress = open;
     },
