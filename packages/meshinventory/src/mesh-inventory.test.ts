@@ -358,7 +358,9 @@ describe("a tick", () => {
     const { generation } = inventory;
     const [before, members, logged] = [inventory.nodeInventory("a:1"), inventory.members(), lines.length];
     a.mode = "hangs";
+    const begun = a.info;
     const running = inventory.tick();
+    await expect.poll(() => a.info).toBe(begun + 1);
     life.abort();
     await running;
     await inventory.stopped;

@@ -1,12 +1,8 @@
 import type { Dispatcher } from "undici";
 import type { NodeAddress } from "./address.ts";
+import { errorCapBytes, replyCapBytes } from "./caps.ts";
 import { errorText, SandboxdError, statusError } from "./errors.ts";
 import type { NodePool } from "./pool.ts";
-
-/** Cap of a good reply's body. */
-export const replyCapBytes: number = 16 * 1024 * 1024;
-/** Cap of an error reply's body: the rest is not read. */
-export const errorCapBytes: number = 64 * 1024;
 
 /** One request of a client. */
 export interface ExchangeRequest {

@@ -1,8 +1,6 @@
 import type { Socket } from "node:net";
-import { errorCapBytes } from "./exchange.ts";
+import { errorCapBytes, headCapBytes } from "./caps.ts";
 
-/** The most a reply head may take, its empty line included. */
-export const headCapBytes: number = 16 * 1024;
 /** How long the body of a refusal is waited for, in milliseconds, before what came of it is used. */
 const refusalBodyMs = 1000;
 
@@ -33,15 +31,8 @@ export function readRelayReply(socket: Socket, done: (reply: RelayReply) => void
   };
 
   const onReadable = (): void => {
-    const { readableLength } = socket;
-    if (readableLength === 0) {
-      // Nothing but the end can be behind this event; the read makes the socket report it.
-      socket.read();
-      return;
-    }
-    // With an explicit size the socket does not report its end along with the last bytes, so the relay's reader, who
-    // comes later, still sees it.
-    const chunk: Buffer | null = socket.read(readableLength);
+    // At the end of the stream there is nothing to read, and reading it makes the socket report the end.
+    const chunk: Buffer | null = socket.read();
     if (chunk === null) {
       return;
     }

@@ -1,7 +1,6 @@
-import { errorCapBytes, replyCapBytes } from "./exchange.ts";
+import { errorCapBytes, headCapBytes, replyCapBytes } from "./caps.ts";
 import type { ReplyBuffer } from "./reply-buffer.ts";
 
-const HEAD_CAP = 16 * 1024;
 const LINE_CAP = 1024;
 const LF = 0x0a;
 
@@ -77,8 +76,8 @@ export class ReplyParser {
   #headLine(chunk: Buffer, at: number, length: number): number {
     const end = indexOfLf(chunk, at, length);
     this.#line += chunk.toString("latin1", at, end);
-    if (this.#head.length + this.#line.length > HEAD_CAP) {
-      throw new ReplyError(`the reply head is over ${HEAD_CAP} bytes`);
+    if (this.#head.length + this.#line.length > headCapBytes) {
+      throw new ReplyError(`the reply head is over ${headCapBytes} bytes`);
     }
     if (this.#line.endsWith("\n")) {
       const line = this.#line;
