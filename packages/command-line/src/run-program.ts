@@ -42,11 +42,22 @@ export async function runProgram(
     return 0;
   } catch (error) {
     const usage = error instanceof UsageError || hasCode(error, "invalid_flag");
-    const reason = error instanceof Error ? error.message : String(error);
-    io.stderr(`${program.name}: ${reason.trim().replaceAll(/\s*\n\s*/g, "; ")}\n`);
+    io.stderr(
+      `${program.name}: ${reasonOf(error)
+        .trim()
+        .replaceAll(/\s*\n\s*/g, "; ")}\n`,
+    );
     if (usage) io.stderr(`usage: ${usageLine(program)}; \`${program.name} --help\` lists the flags\n`);
     return usage ? 2 : 1;
   }
+}
+
+/** The message, and what the system said, if that is behind it and the message does not say so itself. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { message, cause } = error;
+  const system = cause instanceof Error && "syscall" in cause && !message.includes(cause.message);
+  return system ? `${message}: ${cause.message}` : message;
 }
 
 function usageLine(program: ProgramSpec): string {
