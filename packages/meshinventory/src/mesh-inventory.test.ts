@@ -360,7 +360,7 @@ describe("a tick", () => {
     a.mode = "hangs";
     const begun = a.info;
     const running = inventory.tick();
-    await expect.poll(() => a.info).toBe(begun + 1);
+    await expect.poll(() => a.info, { timeout: 10_000 }).toBe(begun + 1);
     life.abort();
     await running;
     await inventory.stopped;
@@ -380,7 +380,7 @@ describe("a tick", () => {
     b.mode = "hangs";
     a.rows = [row("sb_1", "ns/s1")];
     const running = inventory.tick();
-    await expect.poll(() => inventory.nodeInventory("a:1")?.entries.length, { timeout: 5000 }).toBe(1);
+    await expect.poll(() => inventory.nodeInventory("a:1")?.entries.length, { timeout: 10_000 }).toBe(1);
     expect(inventory.listNodes()).toEqual(["a:1", "b:1"]);
     expect(failsOf(inventory, "b:1")).toBe(0);
     life.abort();

@@ -239,9 +239,9 @@ describe("a failure after the request was sent", () => {
   ])("is bounded when the node sends %s and stalls", async (_name, head) => {
     await using node = await tcpServer((socket) => socket.once("data", () => socket.write(head)));
     await using pool = createNodePool();
-    const error = await failure(clientOf(pool, node.address, 100).claim({ template: "t" }));
+    const error = await failure(clientOf(pool, node.address, 400).claim({ template: "t" }));
     expect(error).toMatchObject({ code: "timeout", delivery: "maybe" });
-    await expect.poll(() => node.sockets.size).toBe(0);
+    await expect.poll(() => node.sockets.size, { timeout: 10_000 }).toBe(0);
   });
 });
 
@@ -266,8 +266,8 @@ describe("an abort", () => {
     const call = failure(clientOf(pool, `https://${node.address}`).claim({ template: "t" }, options));
     abort.abort();
     expect(await call).toMatchObject({ code: "aborted", delivery: "no" });
-    await expect.poll(() => node.accepted).toBe(1);
-    await expect.poll(() => node.sockets.size).toBe(0);
+    await expect.poll(() => node.accepted, { timeout: 10_000 }).toBe(1);
+    await expect.poll(() => node.sockets.size, { timeout: 10_000 }).toBe(0);
     expect([requests, sent]).toEqual([0, 0]);
   });
 
@@ -277,7 +277,7 @@ describe("an abort", () => {
     await using pool = createNodePool();
     const error = await failure(clientOf(pool, node.address).claim({ template: "t" }, { signal: abort.signal }));
     expect(error).toMatchObject({ code: "aborted", delivery: "maybe" });
-    await expect.poll(() => node.sockets.size).toBe(0);
+    await expect.poll(() => node.sockets.size, { timeout: 10_000 }).toBe(0);
   });
 
   it("signal keeps no listeners of calls that ended", async () => {

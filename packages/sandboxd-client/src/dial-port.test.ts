@@ -231,7 +231,7 @@ describe("a refused relay", () => {
     const error = await failure(relay(node.address));
     expect(error).toMatchObject({ code: "status", status: 502, delivery: "maybe" });
     expect(error.nodeMessage).toBe("guest port unreachable");
-    await expect.poll(() => node.sockets.size).toBe(0);
+    await expect.poll(() => node.sockets.size, { timeout: 10_000 }).toBe(0);
   });
 
   it.each([[401], [404], [409], [426], [500], [200]])("reads status %i, whatever comes behind", async (status) => {
@@ -251,7 +251,7 @@ describe("a refused relay", () => {
   ])("fails on %s", async (_name, reply, code) => {
     await using node = await tcpServer((socket) => afterHead(socket, () => socket.end(reply)));
     expect(await failure(relay(node.address))).toMatchObject({ code, delivery: "maybe" });
-    await expect.poll(() => node.sockets.size).toBe(0);
+    await expect.poll(() => node.sockets.size, { timeout: 10_000 }).toBe(0);
   });
 
   it("takes a head of exactly 16 KiB", async () => {
@@ -328,7 +328,7 @@ describe("an abort of a relay", () => {
     }
     const address = phase === "connecting" ? `https://${node.address}` : node.address;
     expect(await failure(relay(address, abort.signal))).toMatchObject({ code: "aborted", delivery, cause: reason });
-    await expect.poll(() => node.sockets.size).toBe(0);
+    await expect.poll(() => node.sockets.size, { timeout: 10_000 }).toBe(0);
     expect(node.accepted).toBe(phase === "before" ? 0 : 1);
   });
 });

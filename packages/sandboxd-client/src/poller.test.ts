@@ -95,7 +95,7 @@ describe("a poller", () => {
     for (const socket of node.sockets) {
       socket.end();
     }
-    await expect.poll(() => node.sockets.size).toBe(0);
+    await expect.poll(() => node.sockets.size, { timeout: 10_000 }).toBe(0);
     await info(poller);
     expect(node.accepted).toBe(2);
     await poller.sandboxes({ into: new ReplyBuffer() });
@@ -114,7 +114,7 @@ describe("a poller", () => {
     await using pool = createNodePool();
     const poller = createNodePoller({ address: node.address, pool });
     expect((await info(poller)).toString()).toBe("{}");
-    await expect.poll(() => node.sockets.size).toBe(0);
+    await expect.poll(() => node.sockets.size, { timeout: 10_000 }).toBe(0);
     expect((await info(poller)).toString()).toBe("{}");
   });
 
@@ -122,7 +122,7 @@ describe("a poller", () => {
     await using node = await httpServer((_request, response) => response.end("{}"));
     await using pool = createNodePool({ keepAliveMs: 30 });
     await info(createNodePoller({ address: node.address, pool }));
-    await expect.poll(() => node.sockets.size).toBe(0);
+    await expect.poll(() => node.sockets.size, { timeout: 10_000 }).toBe(0);
   });
 
   it("tells a node that cannot be reached from one that fails later", async () => {
@@ -141,7 +141,7 @@ describe("a poller", () => {
       await using node = await tcpServer((socket) => socket.once("data", () => socket.end(answer)));
       const error = await failure(info(createNodePoller({ address: node.address, pool })));
       expect(error).toMatchObject({ code, delivery: "maybe" });
-      await expect.poll(() => node.sockets.size).toBe(0);
+      await expect.poll(() => node.sockets.size, { timeout: 10_000 }).toBe(0);
     }
   });
 
@@ -156,28 +156,27 @@ describe("a poller", () => {
     async (head) => {
       await using node = await tcpServer((socket) => socket.once("data", () => socket.write(head)));
       await using pool = createNodePool();
-      const poller = createNodePoller({ address: node.address, pool, requestTimeoutMs: 60 });
+      const poller = createNodePoller({ address: node.address, pool, requestTimeoutMs: 400 });
       expect(await failure(info(poller))).toMatchObject({ code: "timeout", delivery: "maybe" });
-      await expect.poll(() => node.sockets.size).toBe(0);
+      await expect.poll(() => node.sockets.size, { timeout: 10_000 }).toBe(0);
     },
   );
 
   it("ends with its signal, in every phase, and keeps no listener", async () => {
     await using good = await httpServer((_request, response) => response.end("{}"));
-    await using node = await tcpServer((socket) => socket.resume());
-    await using pool = createNodePool();
+    let abort = new AbortController();
     const reason = new Error("stop");
+    await using node = await tcpServer((socket) => socket.once("data", () => abort.abort(reason)));
+    await using pool = createNodePool();
     const sent = createNodePoller({ address: node.address, pool });
     const connecting = createNodePoller({ address: `https://${node.address}`, pool });
     expect(await failure(info(sent, AbortSignal.abort(reason)))).toMatchObject({ code: "aborted", delivery: "no" });
     for (const poller of [sent, connecting]) {
-      const abort = new AbortController();
-      const call = failure(info(poller, abort.signal));
-      setTimeout(() => abort.abort(reason), 50);
-      const error = await call;
+      abort = new AbortController();
+      const error = await failure(info(poller, abort.signal));
       expect(error).toMatchObject({ code: "aborted", cause: reason, delivery: poller === sent ? "maybe" : "no" });
     }
-    await expect.poll(() => node.sockets.size).toBe(0);
+    await expect.poll(() => node.sockets.size, { timeout: 10_000 }).toBe(0);
     const { signal } = new AbortController();
     await info(createNodePoller({ address: good.address, pool }), signal);
     expect(getEventListeners(signal, "abort")).toEqual([]);
@@ -188,11 +187,11 @@ describe("a poller", () => {
     const pool = createNodePool();
     const poller = createNodePoller({ address: node.address, pool });
     const call = failure(info(poller));
-    await expect.poll(() => node.sockets.size).toBe(1);
+    await expect.poll(() => node.sockets.size, { timeout: 10_000 }).toBe(1);
     await pool.close();
     expect(["connection_lost", "unreachable"]).toContain((await call).code);
     expect(await failure(info(poller))).toMatchObject({ code: "unreachable", delivery: "no" });
-    await expect.poll(() => node.sockets.size).toBe(0);
+    await expect.poll(() => node.sockets.size, { timeout: 10_000 }).toBe(0);
   });
 
   it("reaches a node behind TLS, again and again over one connection", async () => {
