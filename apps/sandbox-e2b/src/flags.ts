@@ -87,7 +87,7 @@ const devNodeOptions: FlagOptions = {
 };
 
 /** Flags of the service, which `dev` takes as well. */
-export function serviceOptions(): FlagOptions {
+function serviceOptions(): FlagOptions {
   return { ...meshOptions, ...E2bFlags.options(), ...ProxyFlags.options(PROXY_PREFIX) };
 }
 

@@ -317,6 +317,7 @@ describe("standard input", () => {
       envelope({ process: { cmd: "sleep", args: ["100"] }, tag: "busy" }),
     );
     const process = { selector: { case: "tag", value: "busy" } } as const;
+    await expect.poll(async () => (await client.list({})).processes.length).toBe(1);
     const stop = new AbortController();
     const input = { input: { case: "stdin", value: Buffer.alloc(1024 * 1024) } } as const;
     let done = false;
