@@ -9,6 +9,8 @@ export function run(argv: readonly string[], env: Readonly<Record<string, string
   const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
     version: string;
   };
+  // A reader that went away (`| head`) is no reason to end.
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);
   const io = {
     argv,
     env,

@@ -16,6 +16,7 @@ export async function createLogger(level = "info"): Promise<Logger> {
         destination: 2,
         messageKey: "message",
         ignore: "pid,hostname,func",
+        singleLine: true,
         sync: true,
       })
     : pino.destination({ dest: 2, sync: false });

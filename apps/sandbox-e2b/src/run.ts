@@ -16,6 +16,8 @@ export function run(argv: readonly string[], env: Env): Promise<number> {
   const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
     version: string;
   };
+  // A reader that went away (`| head`) is no reason to end.
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);
   const io = {
     argv,
     env,
