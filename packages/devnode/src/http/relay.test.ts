@@ -143,6 +143,22 @@ describe("the relay", () => {
     }
   });
 
+  test("serves dials, wakes and pauses that arrive at the same instant, round after round", async () => {
+    await using echo = await service((socket) => socket.pipe(socket));
+    await using node = await startFakeNode({ token: TOKEN });
+    const sandbox = await claimed(node, echo.port);
+    const path = `/v1/sandboxes/${sandbox.id}`;
+    for (let round = 0; round < 20; round += 1) {
+      const verbs = ["hibernate", "wake", "hibernate"].map((verb) => node.api.call("POST", `${path}/${verb}`));
+      const dials = Array.from({ length: 5 }, () => node.api.relay(sandbox.id, 3000, sandbox.token));
+      expect((await Promise.all(verbs)).map((reply) => reply.status)).toEqual([204, 204, 204]);
+      for (const { status, socket } of await Promise.all(dials)) {
+        expect(status).toBe(101);
+        socket.on("error", () => undefined).destroy();
+      }
+    }
+  });
+
   test.each(["hibernate", "release"])("is cut by %s", async (verb) => {
     await using echo = await service((socket) => socket.pipe(socket));
     await using node = await startFakeNode({ token: TOKEN });

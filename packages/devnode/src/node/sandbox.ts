@@ -120,21 +120,33 @@ export class Sandbox {
     if (this.state === "running" && !this.inTransition) {
       return "running";
     }
-    return await this.transition(async () => {
-      this.#mustLive();
-      const before = this.state;
-      if (before === "running") {
-        return before;
-      }
-      await this.facts.guest.thaw();
-      this.#mustLive();
-      if (before === "archived") {
-        this.deadline = this.#now() + this.leaseSeconds * 1000;
-      }
-      this.state = "running";
-      this.touch();
+    return await this.transition(() => this.#thawed());
+  }
+
+  /** Makes it run, inside a transition. Resolves with what it was before. */
+  async #thawed(): Promise<SandboxState> {
+    this.#mustLive();
+    const before = this.state;
+    if (before === "running") {
       return before;
-    });
+    }
+    await this.facts.guest.thaw();
+    this.#mustLive();
+    if (before === "archived") {
+      this.deadline = this.#now() + this.leaseSeconds * 1000;
+    }
+    this.state = "running";
+    this.touch();
+    return before;
+  }
+
+  /** Begins a connection that a pause waits for. */
+  #connect(port: number, signal: AbortSignal): Promise<Duplex> {
+    const dialing = this.facts.guest.connect(port, { signal });
+    this.#dials.add(dialing);
+    const done = (): boolean => this.#dials.delete(dialing);
+    dialing.then(done, done);
+    return dialing;
   }
 
   /** Archives it: frozen, no lease. Inside a transition. */
@@ -172,27 +184,32 @@ export class Sandbox {
    */
   async dial(port: number, active: boolean, signal: AbortSignal): Promise<Duplex> {
     this.#mustLive();
-    if (active) {
-      // Looked at again after every wait, up to the step that makes the connection: a pause may have come in between.
-      while (this.state !== "running" || this.inTransition) {
-        await this.wake();
+    let dialing: Promise<Duplex>;
+    if (!active) {
+      if (this.paused || this.inTransition) {
+        throw new Refusal(409, "sandbox is paused");
       }
+      dialing = this.#connect(port, signal);
+    } else if (this.state === "running" && !this.inTransition) {
       this.touch();
-    } else if (this.paused || this.inTransition) {
-      throw new Refusal(409, "sandbox is paused");
+      dialing = this.#connect(port, signal);
+    } else {
+      // Waking and the first step of connecting are one transition: no pause comes in between, and any number of
+      // callers queue up once each. The connection itself is awaited outside, since a pause waits for it.
+      ({ dialing } = await this.transition(async () => {
+        await this.#thawed();
+        this.touch();
+        return { dialing: this.#connect(port, signal) };
+      }));
     }
-    const dial = this.facts.guest.connect(port, { signal });
-    this.#dials.add(dial);
     let relay: Duplex;
     try {
-      relay = await dial;
+      relay = await dialing;
     } catch (cause) {
       if (isDevNodeError(cause)) {
         throw new Refusal(502, "guest port unreachable", { cause });
       }
       throw cause;
-    } finally {
-      this.#dials.delete(dial);
     }
     this.#relays.add(relay);
     this.#active += active ? 1 : 0;

@@ -1,4 +1,5 @@
 import { connect } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
 import { DevNodeError } from "../errors.ts";
 import type { Guest } from "../host/guest.ts";
 import { listen } from "../http/server.ts";
@@ -83,6 +84,8 @@ function fakeGuest(slowFreeze: boolean): FakeGuest {
       guest.frozen = true;
     },
     thaw: async () => {
+      // Takes as long as it takes for other requests to arrive meanwhile, as a real thaw does.
+      await delay(20);
       guest.frozen = false;
     },
     memory: () => 4096,
