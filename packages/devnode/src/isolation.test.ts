@@ -1,4 +1,5 @@
 import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { chownSync, existsSync, readdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { homedir } from "node:os";
@@ -57,7 +58,7 @@ const rows: Row[] = isRoot
 beforeAll(ensureGuestBundle, 60_000);
 
 /** JavaScript for the node binary in the guest; prints what it managed to do that it must not. */
-function attempts(facts: Record<string, string | number>): string {
+function attempts(facts: Record<string, string | number>, node = "/opt/sandbox/node"): string {
   const script = `
     const fs = require("fs"), net = require("net"), cp = require("child_process");
     const facts = ${JSON.stringify(facts)};
@@ -109,7 +110,7 @@ function attempts(facts: Record<string, string | number>): string {
       if (links.length > 0) leaks.push("have a network: " + links);
       console.log(JSON.stringify(leaks));
     })();`;
-  return `/opt/sandbox/node - <<'END_OF_SCRIPT'\n${script}\nEND_OF_SCRIPT`;
+  return `${node} - <<'END_OF_SCRIPT'\n${script}\nEND_OF_SCRIPT`;
 }
 
 describe.each(rows)("a guest isolated by $name", ({ isolation, uid, absent }) => {
@@ -174,6 +175,64 @@ describe.each(rows)("a guest isolated by $name", ({ isolation, uid, absent }) =>
     }
   }, 60_000);
 });
+
+test("the same attempts succeed where nothing isolates, so they can fail", async (context) => {
+  if (unreadable !== undefined || linux !== undefined) {
+    context.skip(unreadable ?? linux);
+  }
+  // As an ordinary user: some of what is tried would really happen to this machine.
+  const uid = isRoot ? NOBODY : undefined;
+  await using outside = temporaryFolder(0o755);
+  const secret = join(outside.path, "secret.txt");
+  writeFileSync(secret, "secret", { mode: 0o644 });
+  await using state = temporaryFolder();
+  if (uid !== undefined) {
+    chownSync(state.path, uid, uid);
+  }
+  const victim = spawn("/bin/sh", ["-c", "sleep 600; : doomed"], {
+    stdio: "ignore",
+    ...(uid === undefined ? {} : { uid, gid: uid }),
+  });
+  const killed = once(victim, "exit");
+  const onHost = createServer().listen(0, "127.0.0.1");
+  const abstract = `devnode-test-${process.pid}-process`;
+  const onAbstract = createServer().listen({ path: `\0${abstract}` });
+  try {
+    await using node = await startNodeProcess({ stateDir: state.path, isolation: "process", token: TOKEN }, uid);
+    const api = nodeApi(node.address, TOKEN);
+    const [one, two] = [await api.claim(), await api.claim()];
+    await runInGuest(api, two, "echo private > ../../tmp/mine");
+    const facts = {
+      secret,
+      state: state.path,
+      otherTree: treeOf(state.path, two.id),
+      home: "/tmp",
+      hostPid: victim.pid ?? 0,
+      marker: "doomed",
+      hostPort: (onHost.address() as { port: number }).port,
+      abstract,
+      otherPort: 1,
+      nekot: "?",
+    };
+    const { stdout } = await runInGuest(api, one, attempts(facts, process.execPath));
+    expect(JSON.parse(stdout)).toEqual(
+      expect.arrayContaining([
+        "read a secret of the host",
+        "list the state folder",
+        "list the other guest's files",
+        "list the host's home",
+        "see the host's processes",
+        "reach a port of the host's loopback",
+        "reach an abstract socket of the host",
+      ]),
+    );
+    await killed;
+  } finally {
+    victim.kill("SIGKILL");
+    onHost.close();
+    onAbstract.close();
+  }
+}, 60_000);
 
 /** Where the node keeps a guest's files; they are there, or trying to read them would prove nothing. */
 function treeOf(state: string, id: string): string {

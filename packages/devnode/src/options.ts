@@ -78,8 +78,9 @@ export interface DevNodeOptions {
    */
   readonly maxClaims?: number | undefined;
   /**
-   * Wait between a claim and the refill of its pool, in milliseconds.
-   * @default 0
+   * Wait between a claim and the refill of its pool, in milliseconds: starting a guest would take the processors from
+   * the first command of the one just claimed.
+   * @default 100
    */
   readonly refillDelayMs?: number | undefined;
   /**
@@ -203,7 +204,7 @@ export function resolveOptions(options: DevNodeOptions): ResolvedOptions {
       egress: options.egress ?? true,
       egressRefused: (options.egressRefused ?? []).map(splitHostPort),
       maxClaims: whole("maxClaims", options.maxClaims ?? 0, 0),
-      refillDelayMs: whole("refillDelayMs", options.refillDelayMs ?? 0, 0),
+      refillDelayMs: whole("refillDelayMs", options.refillDelayMs ?? 100, 0),
       startConcurrency: whole("startConcurrency", options.startConcurrency ?? availableParallelism(), 1),
       peerPollMs: whole("peerPollMs", options.peerPollMs ?? 1000, 1),
       reapIntervalMs: whole("reapIntervalMs", options.reapIntervalMs ?? 1000, 1, 5000),

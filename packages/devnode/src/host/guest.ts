@@ -1,7 +1,6 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
-import { get } from "node:http";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { DevNodeError } from "../errors.ts";
@@ -12,6 +11,7 @@ import { openEgressGate, type EgressGate, type EgressPolicy } from "./egress-gat
 import { superviseChild, type GuestProcess } from "./guest-process.ts";
 import { GUEST_PATH, makeGuestTree, type HostView, type ReadOnlyBind } from "./guest-tree.ts";
 import type { IdRange } from "./id-range.ts";
+import { proveCommands } from "./guest-proof.ts";
 import { planLaunch, TOOL_PATHS, type Isolation } from "./launch.ts";
 import type { MountEntry } from "./mount-table.ts";
 import { createHandedListener, dialRelay } from "./relay-socket.ts";
@@ -166,7 +166,7 @@ export async function startGuest(environment: GuestEnvironment, request: GuestRe
     cleanups.push(() => processes.kill());
     const port = await processes.ready(launch.needsIdMap ? range : undefined);
     const guest = createGuest({ environment, request, folder, processes, group, gate, relayPath, port });
-    await checkHealth(guest);
+    await proveCommands(guest);
     return guest;
   } catch (cause) {
     for (const cleanup of cleanups.toReversed()) {
@@ -249,36 +249,6 @@ function dialHost(port: number, signal: AbortSignal | undefined): Promise<Socket
     };
     socket.once("error", onError);
   });
-}
-
-/** The whole way once: relay, forwarder, daemon. */
-async function checkHealth(guest: Guest): Promise<void> {
-  const socket = await guest.connect(ENVD_PORT);
-  try {
-    await new Promise<void>((resolve, reject) => {
-      const request = get(
-        {
-          path: "/health",
-          headers: { Host: "localhost", Connection: "close" },
-          createConnection: () => socket,
-          timeout: 10_000,
-        },
-        (response) => {
-          response.resume();
-          const { statusCode = 0 } = response;
-          if (statusCode >= 200 && statusCode < 300) {
-            resolve();
-          } else {
-            reject(new Error(`the daemon answered ${statusCode}`));
-          }
-        },
-      );
-      request.on("timeout", () => request.destroy(new Error("the daemon does not answer")));
-      request.on("error", reject);
-    });
-  } finally {
-    socket.destroy();
-  }
 }
 
 async function removeTree(folder: string): Promise<void> {
