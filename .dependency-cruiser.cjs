@@ -109,7 +109,8 @@ module.exports = {
   ],
   options: {
     doNotFollow: { path: "node_modules" },
-    exclude: { path: "(^|/)(dist|\\.venv[^/]*|\\.state)/" },
+    // The consumer under packaging imports what only its own install has.
+    exclude: { path: "(^|/)(dist|\\.venv[^/]*|\\.state|packaging/test/consumer)/" },
     tsPreCompilationDeps: true,
     tsConfig: { fileName: "tsconfig.base.json" },
     enhancedResolveOptions: {

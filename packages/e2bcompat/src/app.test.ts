@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createFleet, IMAGE, KEY_1, KEY_2, read } from "./test-fleet.ts";
+import { createFleet, IMAGE, KEY_1, KEY_2, read } from "./testing/fleet.ts";
 
 const LATER: readonly (readonly [string, string])[] = [
   ["POST", "/sandboxes/sb-1/fork"],

@@ -5,8 +5,8 @@ import { getRequestListener } from "@hono/node-server";
 import { Hono } from "hono";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { MAX_BODY_BYTES } from "./body.ts";
-import { createFleet, KEY_1, read } from "./test-fleet.ts";
-import type { Fleet, Reply } from "./test-fleet.ts";
+import { createFleet, KEY_1, read } from "./testing/fleet.ts";
+import type { Fleet, Reply } from "./testing/fleet.ts";
 
 async function listen(listener: RequestListener): Promise<string> {
   const server = createServer(listener);

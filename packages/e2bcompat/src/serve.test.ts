@@ -5,8 +5,8 @@ import { text } from "node:stream/consumers";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { MAX_BODY_BYTES } from "./body.ts";
 import { E2bError } from "./errors.ts";
-import { createFleet, KEY_1 } from "./test-fleet.ts";
-import type { Fleet, FleetOptions } from "./test-fleet.ts";
+import { createFleet, KEY_1 } from "./testing/fleet.ts";
+import type { Fleet, FleetOptions } from "./testing/fleet.ts";
 
 interface Served extends Fleet {
   readonly port: number;
@@ -384,8 +384,13 @@ describe("the start", () => {
     expect(fleet.lines).toStrictEqual([
       {
         level: "info",
-        message: "serving e2b-compatible API",
-        fields: { address: `127.0.0.1:${fleet.port}`, namespace: "team", authenticated: true },
+        message: `serving e2b-compatible API address=127.0.0.1:${fleet.port} namespace=team authenticated=true`,
+        fields: {
+          func: "e2bcompat.Serve",
+          address: `127.0.0.1:${fleet.port}`,
+          namespace: "team",
+          authenticated: true,
+        },
       },
     ]);
   });

@@ -28,7 +28,7 @@ interface Listening {
   readonly drainTimeoutMs: number;
   readonly bodyIdleTimeoutMs: number;
   /** For the start line. */
-  readonly describe: object;
+  readonly describe: { readonly namespace: string; readonly authenticated: boolean };
   /** Work that outlives its requests and that a shutdown waits for a while. */
   readonly settled: () => Promise<void>;
 }
@@ -196,9 +196,14 @@ export async function serveHttp(listening: Listening, address: string, options: 
     socket.once("close", () => sockets.delete(socket));
   });
   const bound = await listen(server, address);
-  server.on("error", (error) => logger.error({ err: error }, "e2b-compatible API server exited"));
+  // A listener reports connections that it could not take, such as when descriptors run out. It goes on listening.
+  server.on("error", (error) => logger.error({ err: error }, "e2b-compatible API could not accept a connection"));
   const shown = formatAddress(bound.address, bound.port);
-  logger.info({ ...listening.describe, address: shown }, "serving e2b-compatible API");
+  const { namespace, authenticated } = listening.describe;
+  logger.info(
+    { func: "e2bcompat.Serve", address: shown, namespace, authenticated },
+    `serving e2b-compatible API address=${shown} namespace=${namespace} authenticated=${authenticated}`,
+  );
   onListening?.(bound);
   await untilAborted(signal);
   const begin = performance.now();

@@ -6,8 +6,8 @@ import { guestAccessToken } from "@org/scale";
 import type { PromotedTemplate } from "@org/scale";
 import { answers, staysSilent } from "@org/scale/testing";
 import { describe, expect, it, vi } from "vitest";
-import { createFleet, IMAGE, KEY_2, NODE } from "../test-fleet.ts";
-import type { Fleet } from "../test-fleet.ts";
+import { createFleet, IMAGE, KEY_2, NODE } from "../testing/fleet.ts";
+import type { Fleet } from "../testing/fleet.ts";
 
 const CREATE = ["/sandboxes", "/v2/sandboxes"];
 const SECRET = "a secret";

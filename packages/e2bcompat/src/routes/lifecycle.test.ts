@@ -2,8 +2,8 @@ import { ScaleError } from "@org/scale";
 import { answers, fails } from "@org/scale/testing";
 import type { ScriptedVerb } from "@org/scale/testing";
 import { describe, expect, it } from "vitest";
-import { createFleet, IMAGE, KEY_2, NODE } from "../test-fleet.ts";
-import type { Fleet } from "../test-fleet.ts";
+import { createFleet, IMAGE, KEY_2, NODE } from "../testing/fleet.ts";
+import type { Fleet } from "../testing/fleet.ts";
 
 const ERROR = (code: number): object => ({ code, message: expect.any(String) as string });
 

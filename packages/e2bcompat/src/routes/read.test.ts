@@ -1,8 +1,8 @@
 import { fails } from "@org/scale/testing";
 import type { InventoryEntry } from "@org/scale";
 import { describe, expect, it, vi } from "vitest";
-import { createFleet, IMAGE, KEY_2, NODE } from "../test-fleet.ts";
-import type { Fleet } from "../test-fleet.ts";
+import { createFleet, IMAGE, KEY_2, NODE } from "../testing/fleet.ts";
+import type { Fleet } from "../testing/fleet.ts";
 
 const DETAIL_FIELDS = [
   "templateID",

@@ -2,9 +2,9 @@ import { createStore } from "@org/scale";
 import type { Logger, PoolCapacity, PromotedTemplate, SandboxStore } from "@org/scale";
 import { ScriptedNodes, StaticInventorySource } from "@org/scale/testing";
 import type { ScriptedCall, ScriptedNode } from "@org/scale/testing";
-import type { ServerOptions } from "./options.ts";
-import { createServer } from "./server.ts";
-import type { E2bServer } from "./server.ts";
+import type { ServerOptions } from "../options.ts";
+import { createServer } from "../server.ts";
+import type { E2bServer } from "../server.ts";
 
 /** One log line as a test sees it. */
 interface LogLine {
