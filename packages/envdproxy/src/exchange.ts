@@ -2,7 +2,7 @@ import type { Duplex } from "node:stream";
 import { answerError } from "./answers.ts";
 import { refusal, requestErrorCode } from "./errors.ts";
 import { clientResponseHeaders, passableTrailers } from "./forward-headers.ts";
-import type { GuestEvents, GuestLeg, GuestRequest, GuestResponse, GuestSwitch } from "./guest-leg.ts";
+import type { GuestEvents, GuestLeg, GuestResponse, GuestSwitch } from "./guest-leg.ts";
 import type { Inbound } from "./inbound.ts";
 
 /** How an exchange went, for the access log. */
@@ -25,21 +25,6 @@ export interface ForwardOptions {
   readonly onSwitch?: ((change: GuestSwitch) => void) | undefined;
   /** Told of every failure that was answered. */
   readonly onRefused: (error: unknown) => void;
-}
-
-/** Whether a request has a body to send. */
-export function isEmptyRequest(inbound: Inbound): boolean {
-  return inbound.framing.kind === "none";
-}
-
-/** The request for the guest, made of the inbound one. */
-export function guestRequest(
-  inbound: Inbound,
-  authority: string,
-  path: string,
-  headers: readonly string[],
-): GuestRequest {
-  return { method: inbound.method, path, authority, headers, empty: isEmptyRequest(inbound) };
 }
 
 /**
@@ -126,7 +111,7 @@ export async function forward(options: ForwardOptions): Promise<void> {
     }
   }
 
-  if (!isEmptyRequest(inbound)) {
+  if (inbound.framing.kind !== "none") {
     inbound.invite();
     inbound.body.once("end", () => request.endBody(passableTrailers(inbound.trailers())));
     inbound.body.pipe(request.body, { end: false });

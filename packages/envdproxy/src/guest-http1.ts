@@ -1,120 +1,156 @@
-import { request as httpRequest } from "node:http";
+import { Readable, Writable } from "node:stream";
 import type { Duplex } from "node:stream";
 import type { GuestEvents, GuestLeg, GuestRequest } from "./guest-leg.ts";
-import { MAX_HEADER_BYTES } from "./limits.ts";
 import type { RawHeaders } from "./raw-headers.ts";
+import { ResponseParser } from "./response-parser.ts";
 
-function mapped(trailers: RawHeaders): [string, string][] {
-  const pairs: [string, string][] = [];
-  for (let i = 0; i + 1 < trailers.length; i += 2) {
-    pairs.push([trailers[i] ?? "", trailers[i + 1] ?? ""]);
+/** The guest's body; asks for more by letting the relay flow. */
+class GuestBody extends Readable {
+  readonly #relay: Duplex;
+
+  constructor(relay: Duplex) {
+    // Twice what a socket reads at a time, so that the relay need not stop and go for every piece.
+    super({ highWaterMark: 128 * 1024 });
+    this.#relay = relay;
   }
-  return pairs;
+
+  override _read(): void {
+    this.#relay.resume();
+  }
 }
 
-/** Statuses that end an answer; anything else is no answer that could be passed on. */
-function isFinalStatus(status: number): boolean {
-  return status >= 200 && status <= 599;
+/** Frames a body of unknown length. */
+class ChunkedBody extends Writable {
+  readonly #relay: Duplex;
+
+  constructor(relay: Duplex) {
+    super({ decodeStrings: true });
+    this.#relay = relay;
+  }
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
+    const relay = this.#relay;
+    relay.cork();
+    relay.write(`${chunk.length.toString(16)}\r\n`, "latin1");
+    relay.write(chunk);
+    // Ready for more once the relay is, so that a slow guest slows its client down.
+    relay.write("\r\n", "latin1", done);
+    relay.uncork();
+  }
 }
 
-/** Sends one request over a relay as HTTP/1.1. The relay is closed with the exchange. */
+function fieldLines(fields: RawHeaders): string {
+  let lines = "";
+  for (let i = 0; i + 1 < fields.length; i += 2) {
+    lines += `${fields[i]}: ${fields[i + 1]}\r\n`;
+  }
+  return lines;
+}
+
+/**
+ * Sends one request over a relay as HTTP/1.1 and reads its answer. The relay carries nothing else and is closed with
+ * the exchange. Lean on purpose: Node's own client copies every piece of a body.
+ */
 export function requestHttp1(relay: Duplex, head: GuestRequest, events: GuestEvents): GuestLeg {
-  let settled = false;
-  let over = false;
+  /** `waiting` for a head, `answering` with a body, or `over`. */
+  let phase: "waiting" | "answering" | "over" = "waiting";
+  let trailers: RawHeaders = [];
+  const body = new GuestBody(relay);
+  body.on("error", () => undefined);
 
-  // Without an agent: `agent: false` would ignore `createConnection` and dial by itself.
-  const request = httpRequest({
-    method: head.method,
-    path: head.path,
-    headers: [...head.headers],
-    maxHeaderSize: MAX_HEADER_BYTES,
-    createConnection: () => relay,
-  });
-  request.maxHeadersCount = 0;
-
-  function fail(error: Error): void {
-    if (!settled) {
-      settled = true;
-      relay.destroy();
+  function broken(error: Error): void {
+    const before = phase;
+    phase = "over";
+    relay.destroy();
+    if (before === "waiting") {
       events.onFailure(error);
+    } else if (before === "answering") {
+      body.destroy();
+      events.onBroken();
     }
   }
 
-  // Before Node listens for itself: a guest that has ended already would otherwise never be noticed.
-  const onEnd = (): void => fail(new Error("the guest closed without an answer"));
-  relay.once("end", onEnd);
-  if (relay.readableEnded || relay.destroyed) {
+  const parser = new ResponseParser({
+    method: head.method,
+    upgrade: head.upgrade,
+    events: {
+      onInform: (info) => {
+        // 100 answers an expectation that was met on this side.
+        if (info.status !== 100) {
+          events.onInform(info.status, info.headers);
+        }
+      },
+      onSwitch: (info, early) => {
+        phase = "over";
+        relay.pause();
+        relay.off("data", onData);
+        relay.off("end", onEnd);
+        relay.off("close", onClose);
+        events.onSwitch({ statusText: info.statusText, headers: info.headers, relay, early });
+      },
+      onHead: (info) => {
+        phase = "answering";
+        events.onResponse({ ...info, body, trailers: () => trailers });
+      },
+      onBody: (piece) => {
+        if (!body.push(piece)) {
+          relay.pause();
+        }
+      },
+      onEnd: (last) => {
+        trailers = last;
+        phase = "over";
+        body.push(null);
+      },
+    },
+  });
+
+  function onData(bytes: Buffer): void {
+    if (phase === "over") {
+      return;
+    }
+    try {
+      parser.feed(bytes);
+    } catch (error) {
+      broken(error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+  function onEnd(): void {
+    if (phase !== "over" && !parser.end()) {
+      broken(new Error("the guest closed without a complete answer"));
+    }
+  }
+  function onClose(): void {
+    broken(new Error("the relay closed without a complete answer"));
+  }
+
+  relay.on("error", broken);
+  relay.on("data", onData);
+  relay.on("end", onEnd);
+  relay.on("close", onClose);
+  if (relay.destroyed) {
+    process.nextTick(onClose);
+  } else if (relay.readableEnded) {
     process.nextTick(onEnd);
   }
-  request.on("error", fail);
-  request.on("close", () => fail(new Error("the guest closed without an answer")));
-  request.on("information", (info) => {
-    // 100 answers an expectation that was met on this side.
-    if (info.statusCode !== 100) {
-      events.onInform(info.statusCode, info.rawHeaders);
-    }
-  });
-  request.on("upgrade", (response, socket, early) => {
-    if (settled || response.statusCode !== 101) {
-      socket.destroy();
-      return;
-    }
-    settled = true;
-    events.onSwitch({
-      statusText: response.statusMessage ?? "",
-      headers: response.rawHeaders,
-      relay: socket,
-      early,
-    });
-  });
-  request.on("response", (response) => {
-    const status = response.statusCode ?? 0;
-    if (settled || !isFinalStatus(status)) {
-      fail(new Error(`the guest answered with status ${status}`));
-      return;
-    }
-    settled = true;
-    const broken = (): void => {
-      if (!over) {
-        over = true;
-        events.onBroken();
-      }
-    };
-    response.on("error", broken);
-    response.on("close", () => {
-      if (!response.complete) {
-        broken();
-      }
-    });
-    events.onResponse({
-      status,
-      statusText: response.statusMessage ?? "",
-      headers: response.rawHeaders,
-      body: response,
-      empty: head.method === "HEAD" || status === 204 || status === 304,
-      trailers: () => response.rawTrailers,
-    });
-  });
-
-  if (head.empty) {
-    request.end();
-  } else {
-    request.flushHeaders();
+  if (!head.empty) {
+    // One packet for the head and whatever of the body is there already; it leaves within this turn either way.
+    relay.cork();
+    setImmediate(() => relay.uncork());
   }
+  relay.write(`${head.method} ${head.path} HTTP/1.1\r\n${fieldLines(head.headers)}\r\n`, "latin1");
 
   return {
-    body: request,
-    endBody(trailers) {
-      if (trailers.length > 0 && request.chunkedEncoding) {
-        request.addTrailers(mapped(trailers));
+    body: head.chunked ? new ChunkedBody(relay) : relay,
+    endBody(last) {
+      if (head.chunked && !relay.destroyed) {
+        relay.write(`0\r\n${fieldLines(last)}\r\n`, "latin1");
       }
-      request.end();
     },
     destroy() {
-      settled = true;
-      over = true;
-      request.destroy();
+      phase = "over";
       relay.destroy();
+      body.destroy();
     },
   };
 }

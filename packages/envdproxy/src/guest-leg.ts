@@ -52,4 +52,8 @@ export interface GuestRequest {
   readonly headers: RawHeaders;
   /** No body follows. */
   readonly empty: boolean;
+  /** A body of unknown length follows. */
+  readonly chunked: boolean;
+  /** Asks for another protocol. */
+  readonly upgrade: boolean;
 }

@@ -5,11 +5,12 @@ import { sandboxHost } from "@org/sandbox-address";
 import type { Logger, SandboxStore } from "@org/scale";
 import { answerEmpty, answerError, answerPreflight, isPreflight } from "./answers.ts";
 import { EnvdProxyError, refusal, requestErrorCode } from "./errors.ts";
-import { forward, guestRequest } from "./exchange.ts";
+import { forward } from "./exchange.ts";
 import type { Outcome } from "./exchange.ts";
 import { guestRequestHeaders } from "./forward-headers.ts";
 import { requestHttp1 } from "./guest-http1.ts";
 import { requestHttp2 } from "./guest-http2.ts";
+import type { GuestRequest } from "./guest-leg.ts";
 import { Http1Inbound } from "./inbound-http1.ts";
 import { Http2Inbound } from "./inbound-http2.ts";
 import type { Inbound } from "./inbound.ts";
@@ -217,19 +218,28 @@ export function createProxy(options: ProxyOptions): ProxyHandler {
       ({ route } = admission);
       const { target, credential, passive } = admission;
       const { port, id } = route;
+      const { method } = inbound;
       const authority = sandboxHost(port, id, domain);
       const headers = guestRequestHeaders({
         raw: inbound.headers,
         host: authority,
         framing: inbound.framing,
-        method: inbound.method,
+        method,
         peer: inbound.peer,
         inboundAuthority: target.authority ?? inbound.authority,
         secure: inbound.secure,
         stripAccessToken: !derived,
         upgrade: upgrade?.protocol,
       });
-      const request = guestRequest(inbound, authority, target.raw, headers);
+      const request: GuestRequest = {
+        method,
+        path: target.raw,
+        authority,
+        headers,
+        empty: inbound.framing.kind === "none",
+        chunked: inbound.framing.kind === "chunked",
+        upgrade: upgrade !== undefined,
+      };
       const send = guestHttp2 && upgrade === undefined ? requestHttp2 : requestHttp1;
       forward({
         inbound,
