@@ -164,7 +164,13 @@ export async function listen(
     const run = async (): Promise<void> => {
       await openRelay(checkRelay(options, request, ...relay), client, head);
     };
-    run().catch((error: unknown) => refuseRaw(client, asRefusal(error, "sandbox lookup failed")));
+    run().catch((error: unknown) => {
+      const refusal = asRefusal(error, "sandbox lookup failed");
+      if (refusal.status === 500 && !client.destroyed) {
+        logger.error({ status: refusal.status, err: refusal.cause }, "relay failed");
+      }
+      refuseRaw(client, refusal);
+    });
   });
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
     if (socket.writable && error.code !== "ECONNRESET") {
