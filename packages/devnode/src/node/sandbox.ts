@@ -144,8 +144,8 @@ export class Sandbox {
   #connect(port: number, signal: AbortSignal): Promise<Duplex> {
     const dialing = this.facts.guest.connect(port, { signal });
     this.#dials.add(dialing);
-    const done = (): boolean => this.#dials.delete(dialing);
-    dialing.then(done, done);
+    const forget = (): boolean => this.#dials.delete(dialing);
+    dialing.then(forget, forget);
     return dialing;
   }
 
