@@ -3,6 +3,7 @@ import { closeSync, constants, openSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 
+import { errnoOf } from "../errors.ts";
 import type { EnvdLogger } from "../options.ts";
 
 /** Both ends of a pipe; the reading one does not block. Whoever takes them closes them. */
@@ -34,7 +35,7 @@ export function createPipePool(options: {
 }): PipePool {
   const ready: PipeEnds[] = [];
   let wanted = 0;
-  let filling: Promise<void> | undefined;
+  let filling: Promise<boolean> | undefined;
   let unavailable = false;
   let closed = false;
 
@@ -54,17 +55,25 @@ export function createPipePool(options: {
     }
   }
 
-  function refill(): Promise<void> {
-    filling ??= fill()
-      .catch((error: unknown) => {
-        unavailable = true;
-        options.logger.warn({ error }, "commands get sockets instead of pipes");
-      })
-      .finally(() => {
-        filling = undefined;
-        if (closed) closeAll();
-      });
+  /** False when no pipes could be made. */
+  function refill(): Promise<boolean> {
+    filling ??= tryFill().finally(() => {
+      filling = undefined;
+      if (closed) closeAll();
+    });
     return filling;
+  }
+
+  async function tryFill(): Promise<boolean> {
+    try {
+      await fill();
+      return true;
+    } catch (error) {
+      // A missing program stays missing; a full disk or process table may not.
+      unavailable = errnoOf(error) === "ENOENT";
+      options.logger.warn({ error }, "commands get sockets instead of pipes");
+      return false;
+    }
   }
 
   function closeAll(): void {
@@ -78,7 +87,7 @@ export function createPipePool(options: {
     async take(count) {
       wanted += count;
       try {
-        while (ready.length < count && canFill()) await refill();
+        while (ready.length < count && canFill()) if (!(await refill())) break;
       } finally {
         wanted -= count;
       }

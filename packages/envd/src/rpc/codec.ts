@@ -1,3 +1,5 @@
+import { isUtf8 } from "node:buffer";
+
 import {
   create,
   type DescMessage,
@@ -56,5 +58,6 @@ export function encodeMessage<D extends DescMessage>(
 }
 
 function decodeText(bytes: Uint8Array): string {
-  return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  if (!isUtf8(bytes)) throw new TypeError("not UTF-8");
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
 }
