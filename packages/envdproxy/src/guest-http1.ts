@@ -22,10 +22,23 @@ class GuestBody extends Readable {
 /** Frames a body of unknown length. */
 class ChunkedBody extends Writable {
   readonly #relay: Duplex;
+  #trailers: RawHeaders = [];
 
   constructor(relay: Duplex) {
     super({ decodeStrings: true });
     this.#relay = relay;
+    // A relay that broke says so itself.
+    this.on("error", () => undefined);
+  }
+
+  /** Ends the body behind every piece that still waits for the relay. */
+  finish(trailers: RawHeaders): void {
+    this.#trailers = trailers;
+    this.end();
+  }
+
+  override _final(done: (error?: Error | null) => void): void {
+    this.#relay.write(`0\r\n${fieldLines(this.#trailers)}\r\n`, "latin1", done);
   }
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
@@ -140,13 +153,11 @@ export function requestHttp1(relay: Duplex, head: GuestRequest, events: GuestEve
   }
   relay.write(`${head.method} ${head.path} HTTP/1.1\r\n${fieldLines(head.headers)}\r\n`, "latin1");
 
+  const chunks = head.chunked ? new ChunkedBody(relay) : undefined;
   return {
-    body: head.chunked ? new ChunkedBody(relay) : relay,
-    endBody(last) {
-      if (head.chunked && !relay.destroyed) {
-        relay.write(`0\r\n${fieldLines(last)}\r\n`, "latin1");
-      }
-    },
+    body: chunks ?? relay,
+    // A body of known length ends with its last byte.
+    endBody: (last) => chunks?.finish(last),
     destroy() {
       phase = "over";
       relay.destroy();

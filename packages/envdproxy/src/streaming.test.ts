@@ -169,6 +169,32 @@ describe("uploads", () => {
     expect(await client.until(sum)).toContain(sum);
   });
 
+  it.each([
+    ["all in one packet", [Infinity]],
+    ["one packet, then the end", [20, Infinity]],
+    ["a byte at a time", Array.from({ length: 64 }, () => 1)],
+    ["pieces that split sizes, data and the end", [3, 5, 1, 7, 2, 4, 9, 6, 8, 1, 1, 1, Infinity]],
+  ])("in chunks arrive in order with the end behind them: %s", async (_case, sizes) => {
+    await using guest = await httpGuest((request, response) => {
+      void bodyOf(request).then((body) => response.end(`<${body.toString()}> ${request.rawTrailers.join(" ")}.`));
+    });
+    await using run = await proxyTo(guest);
+    const head = requestHead("POST /files", [TOKEN, "Transfer-Encoding: chunked", "Trailer: X-Sum"]);
+    const body = "3\r\nhel\r\n2\r\nlo\r\n1\r\n!\r\n4\r\nmore\r\n0\r\nX-Sum: 9\r\n\r\n";
+    // The head alone, and the head together with the first piece, since what is there with the head is sent with it.
+    for (const together of [false, true]) {
+      using client = rawClient(run.proxy.port, together ? "" : head);
+      let rest = together ? head + body : body;
+      for (const size of together ? [head.length + (sizes[0] ?? 0), ...sizes.slice(1)] : sizes) {
+        client.socket.write(rest.slice(0, size));
+        rest = rest.slice(size);
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      client.socket.write(rest);
+      expect(await client.until("X-Sum 9.")).toContain("<hello!more> X-Sum 9.");
+    }
+  });
+
   it("reach the guest before they are complete", async () => {
     await using guest = await httpGuest((request, response) => {
       request.once("data", (chunk: Buffer) => response.write(`got ${chunk.toString()}`));

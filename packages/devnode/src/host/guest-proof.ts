@@ -1,6 +1,6 @@
 import { request } from "node:http";
+import type { Socket } from "node:net";
 import { ENVD_PORT } from "../guest/guest-config.ts";
-import type { Guest } from "./guest.ts";
 
 const TIMEOUT_MS = 10_000;
 
@@ -16,8 +16,8 @@ function startMessage(): Buffer {
  * Goes the whole way once: relay, forwarder, daemon, a command of the guest's user. It proves more than a health check
  * would, and what the daemon loads for its first command is loaded before a claim waits for it.
  */
-export async function proveCommands(guest: Guest): Promise<void> {
-  const socket = await guest.connect(ENVD_PORT);
+export async function proveCommands(connect: (port: number) => Promise<Socket>): Promise<void> {
+  const socket = await connect(ENVD_PORT);
   try {
     const reply = await new Promise<string>((resolve, reject) => {
       const call = request(
