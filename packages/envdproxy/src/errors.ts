@@ -56,8 +56,9 @@ const ANSWERS: Readonly<Record<RequestErrorCode, Answer>> = {
   bad_expectation: { status: 417, message: "only 100-continue can be expected" },
   head_too_large: { status: 431, message: "request headers are too large" },
   bad_encoding: { status: 501, message: "only the chunked transfer encoding is supported" },
-  sandbox_gone: { status: 502, message: "sandbox unavailable" },
-  port_closed: { status: 502, message: "sandbox unreachable" },
+  // These two are E2B's own words: newer clients tell them apart by them.
+  sandbox_gone: { status: 502, message: "The sandbox was not found" },
+  port_closed: { status: 502, message: "The sandbox is running but port is not open" },
   guest_failed: { status: 502, message: "sandbox unreachable" },
   paused: { status: 502, message: "sandbox is paused" },
   // 502 and 503 make clients report a missing sandbox, so trouble with a node has to be a 500.

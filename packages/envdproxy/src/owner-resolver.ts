@@ -78,7 +78,8 @@ export function createOwnerResolver(options: OwnerResolverOptions): OwnerResolve
   const { store, secret, namespace = "", now } = options;
   const keepMs = options.keepMs ?? 60_000;
   const maxOwners = options.maxOwners ?? 4096;
-  const askTimeoutMs = options.askTimeoutMs ?? 500;
+  // The store gives each node 500 ms; this bounds the rounds over a large fleet.
+  const askTimeoutMs = options.askTimeoutMs ?? 2000;
   const readTimeoutMs = options.readTimeoutMs ?? 4000;
   const budget = new TokenBucket({ perSecond: options.asksPerSecond ?? 200, burst: options.askBurst ?? 400, now });
   const owners = new Map<string, Kept>();
@@ -123,9 +124,9 @@ export function createOwnerResolver(options: OwnerResolverOptions): OwnerResolve
       budget.refund();
       return found;
     } catch (error) {
-      // A node that did not answer the question in time does not have the sandbox, as far as anybody can tell.
-      const unknown = isScaleError(error, "not_found") || isScaleError(error, "aborted");
-      throw refusal(unknown ? "sandbox_gone" : "node_failed", error);
+      // "Gone" makes clients give a sandbox up: it takes every node's word. The one that was silent may hold it.
+      const gone = isScaleError(error, "not_found") && error.unanswered === 0;
+      throw refusal(gone ? "sandbox_gone" : "node_failed", error);
     }
   }
 

@@ -292,7 +292,7 @@ describe("owners", () => {
     await using run = await rig();
     for (const id of ["sb-unknown", "sb-0123456789abcdef", "x".repeat(50)]) {
       const answer = await run.ask("GET /", [TOKEN], `49983-${id}.${DOMAIN}`);
-      expect(answer).toMatchObject({ status: 502, body: error(502, "sandbox unavailable") });
+      expect(answer).toMatchObject({ status: 502, body: error(502, "The sandbox was not found") });
       expect(answer.head + answer.body).not.toContain(id);
     }
   });
@@ -369,13 +369,25 @@ describe("owners", () => {
     expect(await run.ask("GET /", ["X-Access-Token: token-of-sb_late"], host)).toMatchObject({ status: 200 });
   });
 
+  it("calls no sandbox gone while a node that may hold it is silent", async () => {
+    await using run = await rig();
+    const ask = () => run.ask("GET /", ["X-Access-Token: token-of-sb_late"], `80-sb-late.${DOMAIN}`);
+    run.store.unanswered = 1;
+    expect(await ask()).toMatchObject({ status: 500, body: error(500, "sandbox unreachable") });
+    run.store.unanswered = 0;
+    expect(await ask()).toMatchObject({ status: 502, body: error(502, "The sandbox was not found") });
+  });
+
   it("answers 502 at once after a release through this store, whatever inventory still lists", async () => {
     await using run = await rig();
     await run.ask("GET /");
     await run.store.release("10.0.0.1:27777", "sb_a");
     const before = run.store.calls.length;
     for (const path of ["/health", "/files"]) {
-      expect(await run.ask(`GET ${path}`)).toMatchObject({ status: 502, body: error(502, "sandbox unavailable") });
+      expect(await run.ask(`GET ${path}`)).toMatchObject({
+        status: 502,
+        body: error(502, "The sandbox was not found"),
+      });
     }
     expect(run.store.calls).toHaveLength(before);
   });
@@ -393,8 +405,8 @@ describe("owners", () => {
     await using run = await rig();
     await run.ask("GET /");
     Object.assign(run.store.guests.get("sb_a") ?? {}, { alive: false });
-    expect(await run.ask("GET /health")).toMatchObject({ status: 502, body: error(502, "sandbox unavailable") });
-    expect(await run.ask("GET /health")).toMatchObject({ status: 502, body: error(502, "sandbox unavailable") });
+    expect(await run.ask("GET /health")).toMatchObject({ status: 502, body: error(502, "The sandbox was not found") });
+    expect(await run.ask("GET /health")).toMatchObject({ status: 502, body: error(502, "The sandbox was not found") });
   });
 
   it("answers 401 for a stale owner whose sandbox has another token now", async () => {
@@ -433,7 +445,11 @@ describe("node refusals", () => {
     [new ScaleError("node_refused", "10.0.0.9:27777", { ...at, status: 409 }), 500, "sandbox unreachable"],
     [new ScaleError("node_refused", "10.0.0.9:27777", { ...at, status: 426 }), 500, "sandbox unreachable"],
     [new ScaleError("node_failed", "10.0.0.9:27777", { ...at, status: 500 }), 500, "sandbox unreachable"],
-    [new ScaleError("node_failed", "10.0.0.9:27777", { ...at, status: 502 }), 502, "sandbox unreachable"],
+    [
+      new ScaleError("node_failed", "10.0.0.9:27777", { ...at, status: 502 }),
+      502,
+      "The sandbox is running but port is not open",
+    ],
     [new ScaleError("node_failed", "10.0.0.9:27777", { ...at, status: 503 }), 500, "sandbox unreachable"],
     [new ScaleError("node_failed", "connect ECONNREFUSED 10.0.0.9:27777", at), 500, "sandbox unreachable"],
     [new ScaleError("routing_disabled", "10.0.0.9:27777", at), 500, "sandbox unreachable"],
@@ -480,7 +496,7 @@ describe("node refusals", () => {
     for (const accept of ["text/html", "*/*", "application/json"]) {
       expect(await run.ask("GET /", [TOKEN, `Accept: ${accept}`], `9999-sb-a.${DOMAIN}`)).toMatchObject({
         status: 502,
-        body: error(502, "sandbox unreachable"),
+        body: error(502, "The sandbox is running but port is not open"),
       });
     }
   });

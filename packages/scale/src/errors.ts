@@ -4,7 +4,7 @@
  * - `routing_disabled`: the store was built without node clients.
  * - `claim_refused`: a node answered a claim with a 4xx; `status` and `nodeMessage` are the node's.
  * - `claim_failed`: the claim may have been delivered (timeout, lost reply) and is not tried elsewhere.
- * - `not_found`: no such sandbox, or its node says it is gone.
+ * - `not_found`: no such sandbox, or its node says it is gone. `unanswered` nodes did not say whether they hold it.
  * - `node_refused`: a node answered a verb with another 4xx.
  * - `node_failed`: a node answered a verb with a 5xx or did not answer.
  * - `bad_request`: the caller's input can never succeed.
@@ -30,6 +30,8 @@ export interface ScaleErrorDetails {
   readonly status?: number | undefined;
   /** The node's own words. */
   readonly nodeMessage?: string | undefined;
+  /** How many nodes were asked for a sandbox and did not answer. */
+  readonly unanswered?: number | undefined;
   readonly cause?: unknown;
 }
 
@@ -42,6 +44,8 @@ export class ScaleError extends Error {
   readonly verb: string | undefined;
   readonly status: number | undefined;
   readonly nodeMessage: string | undefined;
+  /** With `not_found`: how many nodes were asked and did not answer, so that one of them may hold the sandbox. */
+  readonly unanswered: number;
 
   constructor(code: ScaleErrorCode, message: string, details: ScaleErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
@@ -51,6 +55,7 @@ export class ScaleError extends Error {
     this.verb = details.verb;
     this.status = details.status;
     this.nodeMessage = details.nodeMessage;
+    this.unanswered = details.unanswered ?? 0;
   }
 }
 

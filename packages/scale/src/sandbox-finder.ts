@@ -16,6 +16,8 @@ const BUILDS_PER_TURN = 8;
 
 /** What one look-up wants, in an inventory and from a node. */
 interface Query {
+  /** How many nodes did not answer. */
+  unanswered: number;
   readonly op: "get" | "claim-id get";
   readonly key: string;
   /** Whether this view's maps exist already. */
@@ -54,31 +56,30 @@ export class SandboxFinder {
   async byName(namespace: string, name: string, signal: AbortSignal | undefined): Promise<Sandbox> {
     const { overlay } = this.#parts;
     const qualified = `${namespace}/${name}`;
-    const found = await this.#find(
-      {
-        op: "get",
-        key: nameKey(namespace, name),
-        ready: (index) => index.namesReady,
-        inView: (view, index) => {
-          for (const entry of index.byName(qualified)) {
-            const now = overlay.resolve(view.node, entry.id, entry, view.asOfMs);
-            if (now !== undefined) {
-              return now;
-            }
+    const query: Query = {
+      unanswered: 0,
+      op: "get",
+      key: nameKey(namespace, name),
+      ready: (index) => index.namesReady,
+      inView: (view, index) => {
+        for (const entry of index.byName(qualified)) {
+          const now = overlay.resolve(view.node, entry.id, entry, view.asOfMs);
+          if (now !== undefined) {
+            return now;
           }
-          return firstOf(overlay.claimedAs(view.node, qualified), (id) =>
-            overlay.resolve(view.node, id, undefined, view.asOfMs),
-          );
-        },
-        // Names are claimed again: only an id is gone for good.
-        goneFrom: () => false,
-        ask: async (client, live) => client.sandboxesByRef(qualified, { signal: live }),
-        accepts: (entry) => qualifiedName(entry.name) === qualified,
+        }
+        return firstOf(overlay.claimedAs(view.node, qualified), (id) =>
+          overlay.resolve(view.node, id, undefined, view.asOfMs),
+        );
       },
-      signal,
-    );
+      // Names are claimed again: only an id is gone for good.
+      goneFrom: () => false,
+      ask: async (client, live) => client.sandboxesByRef(qualified, { signal: live }),
+      accepts: (entry) => qualifiedName(entry.name) === qualified,
+    };
+    const found = await this.#find(query, signal);
     if (found === undefined) {
-      throw new ScaleError("not_found", `sandbox "${qualified}" not found`);
+      throw new ScaleError("not_found", `sandbox "${qualified}" not found`, { unanswered: query.unanswered });
     }
     return found;
   }
@@ -92,33 +93,32 @@ export class SandboxFinder {
     const { overlay } = this.#parts;
     const accepts = (entry: InventoryEntry): boolean =>
       entry.id !== "" && (namespace === "" || namespaceOf(entry.name) === namespace) && match(entry.id);
-    const found = await this.#find(
-      {
-        op: "claim-id get",
-        key: claimKey(namespace, id),
-        ready: (index) => index.idsReady,
-        inView: (view, index) => {
-          const resolved = (claimId: string, listed: InventoryEntry | undefined): InventoryEntry | undefined => {
-            const now = overlay.resolve(view.node, claimId, listed, view.asOfMs);
-            return now !== undefined && accepts(now) ? now : undefined;
-          };
-          return (
-            resolved(id, index.byId(id)) ??
-            firstOf(index.unusual(), (entry) => resolved(entry.id, entry)) ??
-            firstOf(overlay.unusualOn(view.node), (claimId) => resolved(claimId, index.byId(claimId)))
-          );
-        },
-        goneFrom: (node, asOfMs) => overlay.isGone(node, id, asOfMs),
-        ask: async (client, live) => {
-          const row = await client.sandbox(id, { signal: live });
-          return row === undefined ? [] : [row];
-        },
-        accepts,
+    const query: Query = {
+      unanswered: 0,
+      op: "claim-id get",
+      key: claimKey(namespace, id),
+      ready: (index) => index.idsReady,
+      inView: (view, index) => {
+        const resolved = (claimId: string, listed: InventoryEntry | undefined): InventoryEntry | undefined => {
+          const now = overlay.resolve(view.node, claimId, listed, view.asOfMs);
+          return now !== undefined && accepts(now) ? now : undefined;
+        };
+        return (
+          resolved(id, index.byId(id)) ??
+          firstOf(index.unusual(), (entry) => resolved(entry.id, entry)) ??
+          firstOf(overlay.unusualOn(view.node), (claimId) => resolved(claimId, index.byId(claimId)))
+        );
       },
-      signal,
-    );
+      goneFrom: (node, asOfMs) => overlay.isGone(node, id, asOfMs),
+      ask: async (client, live) => {
+        const row = await client.sandbox(id, { signal: live });
+        return row === undefined ? [] : [row];
+      },
+      accepts,
+    };
+    const found = await this.#find(query, signal);
     if (found === undefined) {
-      throw new ScaleError("not_found", `sandbox "${id}" not found`, { id });
+      throw new ScaleError("not_found", `sandbox "${id}" not found`, { id, unanswered: query.unanswered });
     }
     return found;
   }
@@ -200,11 +200,13 @@ export class SandboxFinder {
     }
     throwIfAborted(signal);
     const askedAt = performance.now();
-    const miss = (err: string): void =>
+    const miss = (err: string): void => {
+      query.unanswered += 1;
       logger.debug(
         { func: "scale.liveOnNode", node, op: query.op, err },
         `node did not answer a live ${query.op} node=${node} err=${err}`,
       );
+    };
     let rows: readonly NodeSandbox[] | undefined;
     try {
       rows = await within(liveTimeoutMs, signal, async (live) => query.ask(clients.forAddress(address), live));

@@ -178,10 +178,17 @@ describe("get", () => {
     await vi.advanceTimersByTimeAsync(1);
     await both;
     expect(outcomes).toMatchObject([
-      { status: "rejected", reason: notFound },
-      { status: "rejected", reason: notFound },
+      { status: "rejected", reason: { ...notFound, unanswered: 2 } },
+      { status: "rejected", reason: { ...notFound, unanswered: 2 } },
     ]);
     expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it("tells a miss that every node confirmed from one that a node left open", async () => {
+    const { store, nodes } = fleet({ a: [], b: [] });
+    await expect(store.getByClaimId("", ID, is(ID))).rejects.toMatchObject({ ...notFound, unanswered: 0 });
+    nodes.node("b").always("sandbox", fails({ kind: "unsent" }));
+    await expect(store.getByClaimId("", ID, is(ID))).rejects.toMatchObject({ ...notFound, unanswered: 1 });
   });
 
   it("R8: asks no inventory but the claiming node's right after a claim", async () => {

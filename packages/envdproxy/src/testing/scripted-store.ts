@@ -44,6 +44,8 @@ export class ScriptedStore implements SandboxStore {
   beforeDial: (id: string, options: CallOptions | undefined) => Promise<void> | void = () => undefined;
   /** Runs before each read; may throw or wait. */
   beforeRead: (id: string) => Promise<void> | void = () => undefined;
+  /** Nodes that stay silent when they are asked for a sandbox. */
+  unanswered = 0;
   /** Wakes that happened. */
   wakes = 0;
   readonly #listeners = new Set<(node: string, id: string) => void>();
@@ -89,7 +91,7 @@ export class ScriptedStore implements SandboxStore {
     options?.signal?.throwIfAborted();
     const guest = this.guests.get(id);
     if (guest === undefined || !guest.alive) {
-      throw new ScaleError("not_found", `sandbox ${id} not found`);
+      throw new ScaleError("not_found", `sandbox ${id} not found`, { unanswered: this.unanswered });
     }
     return this.#sandbox(id, guest);
   }
