@@ -67,7 +67,7 @@ async function packageSteps(): Promise<Step[]> {
 const steps: Step[] = [
   {
     name: "lockfile",
-    command: ["pnpm", "install", "--frozen-lockfile", "--ignore-scripts", "--offline"],
+    command: ["pnpm", "install", "--frozen-lockfile", "--ignore-scripts", "--prefer-offline"],
     fix: "pnpm install, and commit pnpm-lock.yaml",
   },
   { name: "format", command: ["oxfmt", "--check"], fix: "pnpm format" },

@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 const PREFACE = "PRI * HTTP/2.0\r\n";
 
 /** How the first bytes of a connection read: HTTP/2 with prior knowledge, HTTP/1, or too few to tell. */
-export function protocolOf(start: Buffer): "http1" | "http2" | undefined {
+function protocolOf(start: Buffer): "http1" | "http2" | undefined {
   const length = Math.min(start.length, PREFACE.length);
   if (start.toString("latin1", 0, length) !== PREFACE.slice(0, length)) {
     return "http1";

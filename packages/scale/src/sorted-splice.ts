@@ -37,7 +37,7 @@ export function spliceSorted<T>(
 }
 
 /** Index of the first item for which `before` is false; all items before it must pass. */
-export function lowerBound<T>(sorted: readonly T[], before: (item: T) => boolean): number {
+function lowerBound<T>(sorted: readonly T[], before: (item: T) => boolean): number {
   let low = 0;
   let high = sorted.length;
   while (low < high) {

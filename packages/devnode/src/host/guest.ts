@@ -166,7 +166,7 @@ export async function startGuest(environment: GuestEnvironment, request: GuestRe
     cleanups.push(() => processes.kill());
     const port = await processes.ready(launch.needsIdMap ? range : undefined);
     const guest = createGuest({ environment, request, folder, processes, group, gate, relayPath, port });
-    await proveCommands((port) => guest.connect(port));
+    await proveCommands((guestPort) => guest.connect(guestPort));
     return guest;
   } catch (cause) {
     for (const cleanup of cleanups.toReversed()) {

@@ -24,7 +24,7 @@ interface Issue {
 }
 
 /** Reads a body as text. Too large, cut off and not UTF-8 are all the same 400. @throws Refusal */
-export async function readText(request: IncomingMessage): Promise<string> {
+async function readText(request: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
   try {

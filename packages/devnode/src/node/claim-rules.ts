@@ -2,9 +2,9 @@ import type { ClaimRequest, OnExpire, StringMap } from "@org/sandboxd-client/wir
 import { Refusal } from "./refusal.ts";
 
 /** Lease of a claim that asks for none. */
-export const DEFAULT_LEASE_SECONDS = 300;
+const DEFAULT_LEASE_SECONDS = 300;
 /** Longest lease; what asks for more gets this. */
-export const MAX_LEASE_SECONDS = 86_400;
+const MAX_LEASE_SECONDS = 86_400;
 
 const MAX_PAIRS = 16;
 const MAX_KEY_BYTES = 128;
