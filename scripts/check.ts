@@ -1,6 +1,7 @@
 /** Everything a reviewer would otherwise have to look for: format, lint, types, import rules, package checks. */
 import { spawn } from "node:child_process";
 import { readdir, readFile } from "node:fs/promises";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { styleText } from "node:util";
@@ -85,7 +86,8 @@ const steps: Step[] = [
 
 let passed = 0;
 let failed = 0;
-for (const step of steps) {
+
+async function perform(step: Step): Promise<void> {
   const started = performance.now();
   const { code, output } = await run(step.command, step.cwd ?? root);
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
@@ -99,5 +101,15 @@ for (const step of steps) {
     );
   }
 }
+
+// The lockfile comes first: everything else needs what it installs. The rest runs side by side.
+const [lockfile, ...others] = steps;
+if (lockfile !== undefined) await perform(lockfile);
+const waiting = others.values();
+await Promise.all(
+  Array.from({ length: availableParallelism() }, async () => {
+    for (const step of waiting) await perform(step);
+  }),
+);
 console.log(`checks: ${passed} passed, ${failed} failed`);
 process.exitCode = failed === 0 ? 0 : 1;
