@@ -4,7 +4,7 @@ import { type ClientId, type ClientRow, rowsFor } from "./catalogue.ts";
 import type { ProcessSet } from "./processes.ts";
 import { cleanEnv } from "./programs.ts";
 import { pythonEnv } from "./python-env.ts";
-import type { ResultCollector, RowStatus } from "./results.ts";
+import { type ResultCollector, rowLine, type RowStatus } from "./results.ts";
 import type { RigFacts } from "./rig.ts";
 
 /** How a client process is started. */
@@ -69,8 +69,8 @@ export async function runClientSuite(options: ClientSuiteOptions): Promise<void>
     if (options.onlyRow !== undefined && options.onlyRow !== row.id) {
       return;
     }
-    collector.add({ suite, client: column, row: row.id, title: row.title, ...line });
-    options.onRow?.(`${column} ${row.id} ${line.status}${line.detail === "" ? "" : `: ${line.detail}`}`);
+    const judged = collector.add({ suite, client: column, row: row.id, title: row.title, ...line });
+    options.onRow?.(rowLine(judged));
   };
   const last = options.onlyRow === undefined ? rows.length - 1 : rows.findIndex((row) => row.id === options.onlyRow);
   const asked = rows.slice(0, last + 1);

@@ -1,4 +1,4 @@
-import type { ResultCollector } from "./results.ts";
+import { type ResultCollector, rowLine } from "./results.ts";
 
 /** A row that the harness itself runs. */
 export interface HarnessRow {
@@ -49,7 +49,7 @@ export async function runHarnessRows(rows: readonly HarnessRow[], options: Harne
       clearTimeout(timer);
     }
     const ms = Math.round(performance.now() - begun);
-    collector.add({ suite, client, row: row.id, title: row.title, status, detail, ms });
-    options.onRow?.(`${client} ${row.id} ${status}${detail === "" ? "" : `: ${detail}`}`);
+    const judged = collector.add({ suite, client, row: row.id, title: row.title, status, detail, ms });
+    options.onRow?.(rowLine(judged));
   }
 }

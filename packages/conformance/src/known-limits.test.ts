@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { compareWithKnownLimits, knownLimitsTable } from "./known-limits.ts";
+import { compareWithKnownLimits, knownLimitsTables, readKnownLimits } from "./known-limits.ts";
 import type { RowResult } from "./results.ts";
 
 const limits = {
@@ -35,8 +35,32 @@ describe("the list of known limits", () => {
     expect(compareWithKnownLimits(limits, [])).toEqual([]);
   });
 
-  it("is shown as a table, or as one line when it is empty", () => {
-    expect(knownLimitsTable(limits)).toContain("| S4 | surface | fork waits for more than a copy |");
-    expect(knownLimitsTable({ ...limits, rows: [] })).toBe("PyPI e2b 9.9.9: every row passes.\n");
+  it("is shown as tables, or as one line each when they are empty", () => {
+    const product = [{ suite: "surface", row: "S3", failure: "501", reason: "snapshots are not served" }];
+    expect(knownLimitsTables({ product, newestPython: limits })).toBe(
+      [
+        "| row | suite | why |",
+        "|---|---|---|",
+        "| S3 | surface | snapshots are not served |",
+        "",
+        "PyPI e2b 9.9.9 fails these rows as well:",
+        "",
+        "| row | suite | why |",
+        "|---|---|---|",
+        "| S4 | surface | fork waits for more than a copy |",
+        "",
+      ].join("\n"),
+    );
+    expect(knownLimitsTables({ product: [], newestPython: { ...limits, rows: [] } })).toBe(
+      "Every client passes every row.\n\nPyPI e2b 9.9.9 fails no other row.\n",
+    );
+  });
+
+  it("can be read, and its patterns are regular expressions", async () => {
+    const { product, newestPython } = await readKnownLimits();
+    for (const limit of product) {
+      expect(() => new RegExp(limit.failure)).not.toThrow();
+    }
+    expect(newestPython.version).toMatch(/^\d+\.\d+\.\d+$/);
   });
 });

@@ -1,4 +1,6 @@
-import type { RowResult } from "./results.ts";
+import { readFile } from "node:fs/promises";
+
+import type { ProductLimit, RowResult } from "./results.ts";
 
 /** A row that a client is known to fail, and why. `docs/known-limits.md` shows the same list. */
 export interface KnownLimit {
@@ -7,15 +9,28 @@ export interface KnownLimit {
   readonly reason: string;
 }
 
-/** The list of known failures of one client version. */
-export interface KnownLimits {
+/** The list of known failures of one client version, beside those of the product itself. */
+export interface ClientLimits {
   readonly client: string;
   readonly version: string;
   readonly rows: readonly KnownLimit[];
 }
 
+/** What `known-limits.json` holds. */
+export interface KnownLimits {
+  /** Rows that no client passes yet. */
+  readonly product: readonly ProductLimit[];
+  /** Rows that only the newest Python client fails. */
+  readonly newestPython: ClientLimits;
+}
+
+/** Reads the list beside this package's manifest. */
+export async function readKnownLimits(): Promise<KnownLimits> {
+  return JSON.parse(await readFile(new URL("../known-limits.json", import.meta.url), "utf8")) as KnownLimits;
+}
+
 /** Where a run and the list disagree, one line each. */
-export function compareWithKnownLimits(limits: KnownLimits, results: readonly RowResult[]): string[] {
+export function compareWithKnownLimits(limits: ClientLimits, results: readonly RowResult[]): string[] {
   const listed = new Map(limits.rows.map((limit) => [`${limit.suite} ${limit.row}`, limit]));
   const failed = new Map<string, string>();
   const ran = new Set<string>();
@@ -40,11 +55,20 @@ export function compareWithKnownLimits(limits: KnownLimits, results: readonly Ro
   return lines;
 }
 
-/** The list as the table that `docs/known-limits.md` holds. */
-export function knownLimitsTable(limits: KnownLimits): string {
-  if (limits.rows.length === 0) {
-    return `${limits.client} ${limits.version}: every row passes.\n`;
-  }
-  const lines = limits.rows.map((limit) => `| ${limit.row} | ${limit.suite} | ${limit.reason} |`);
-  return [`${limits.client} ${limits.version}:`, "", "| row | suite | why |", "|---|---|---|", ...lines, ""].join("\n");
+/** The whole list as the tables that `docs/known-limits.md` holds. */
+export function knownLimitsTables(limits: KnownLimits): string {
+  const { product, newestPython } = limits;
+  const table = (rows: readonly KnownLimit[]): string[] => [
+    "| row | suite | why |",
+    "|---|---|---|",
+    ...rows.map((limit) => `| ${limit.row} | ${limit.suite} | ${limit.reason} |`),
+  ];
+  return [
+    ...(product.length === 0 ? ["Every client passes every row."] : table(product)),
+    "",
+    ...(newestPython.rows.length === 0
+      ? [`${newestPython.client} ${newestPython.version} fails no other row.`]
+      : [`${newestPython.client} ${newestPython.version} fails these rows as well:`, "", ...table(newestPython.rows)]),
+    "",
+  ].join("\n");
 }

@@ -104,6 +104,8 @@ export async function startMesh(
           `--sandboxd-token-file=${files.tokenFile}`,
           `--e2b-envd-secret-file=${mode === "secret" ? files.secretFile : ""}`,
           "--inventory-poll=1s",
+          // Every namespace: by default it serves only one.
+          "--namespace=",
         ],
         env: cleanEnv({ OPERATOR_LOG_LEVEL: "debug" }),
       });

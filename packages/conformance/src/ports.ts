@@ -1,22 +1,28 @@
+import { randomInt } from "node:crypto";
 import { createServer } from "node:net";
 
-/** Ports of the loopback interface that were free a moment ago; each differs from the others. */
+/**
+ * Ports of the loopback interface that nobody listens at; each differs from the others. They lie below the range that
+ * systems take outgoing connections' ports from, so that none of those gets in between.
+ */
 export async function freePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from(
-      { length: count },
-      () =>
-        new Promise<ReturnType<typeof createServer>>((resolve, reject) => {
-          const server = createServer();
-          server.once("error", reject);
-          server.listen(0, "127.0.0.1", () => resolve(server));
-        }),
-    ),
-  );
-  const ports = servers.map((server) => {
-    const address = server.address();
-    return typeof address === "object" && address !== null ? address.port : 0;
+  const found = new Set<number>();
+  for (let tries = 0; found.size < count; tries += 1) {
+    if (tries > 1_000) {
+      throw new Error("there is no free port between 20000 and 32000");
+    }
+    const port = randomInt(20_000, 32_000);
+    if (await isFree(port)) {
+      found.add(port);
+    }
+  }
+  return [...found];
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once("error", () => resolve(false));
+    server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
   });
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
 }

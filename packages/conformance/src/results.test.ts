@@ -40,7 +40,20 @@ describe("the result collector", () => {
     collector.add(row({ client: "py-newest", status: "fail" }));
     collector.add(row({ client: "py-newest", status: "skip" }));
     collector.add(row({ client: "py-newest" }));
-    expect(collector.totals()).toEqual({ passed: 1, failed: 0, skipped: 1, known: 1 });
+    expect(collector.totals()).toEqual({ passed: 1, failed: 0, skipped: 1, known: 1, limits: 0 });
     expect(collector.failures()).toEqual([]);
+  });
+
+  it("takes a listed failure for a limit, another failure and a pass of a listed row for failures", () => {
+    const limits = [{ suite: "base", row: "B2", failure: "^SandboxError: 501", reason: "not served yet" }];
+    const collector = createResultCollector({ limits });
+    collector.add(row({ row: "B2", status: "fail", detail: "SandboxError: 501: not supported" }));
+    expect(collector.closingLine()).toBe("0 passed, 0 failed");
+    expect(collector.totals().limits).toBe(1);
+    collector.add(row({ row: "B2", status: "fail", detail: "SandboxError: 500" }));
+    collector.add(row({ row: "B2" }));
+    collector.add(row({ suite: "other", row: "B2" }));
+    expect(collector.closingLine()).toBe("1 passed, 2 failed");
+    expect(collector.failures().at(-1)?.detail).toContain("take it off the list");
   });
 });

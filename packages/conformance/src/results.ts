@@ -1,6 +1,16 @@
 /** What became of one row with one client. */
 export type RowStatus = "pass" | "fail" | "skip";
 
+/** A row that the product does not pass yet, and says so in its documentation. */
+export interface ProductLimit {
+  readonly suite: string;
+  readonly row: string;
+  /** What its failure must say: a failure for another reason counts. */
+  readonly failure: string;
+  /** Why, in words for the documentation. */
+  readonly reason: string;
+}
+
 /** The outcome of one row. */
 export interface RowResult {
   readonly suite: string;
@@ -9,7 +19,8 @@ export interface RowResult {
   /** Row id, such as `B7`. */
   readonly row: string;
   readonly title: string;
-  readonly status: RowStatus;
+  /** `limit`: it failed in the way the list of product limits says. */
+  readonly status: RowStatus | "limit";
   /** Why it failed or was skipped; empty for a pass. */
   readonly detail: string;
   /** Milliseconds the row took. */
@@ -22,11 +33,14 @@ export interface Totals {
   readonly failed: number;
   readonly skipped: number;
   readonly known: number;
+  /** Rows that failed as the list of product limits says. */
+  readonly limits: number;
 }
 
 /** Gathers the outcomes of a run and says how it ended. */
 export interface ResultCollector {
-  add(result: RowResult): void;
+  /** Answers the outcome as it counts: a failure may be a known limit, a pass may contradict the list of them. */
+  add(result: RowResult): RowResult;
   readonly results: readonly RowResult[];
   totals(): Totals;
   /** The failures that count, in the order they came. */
@@ -41,17 +55,23 @@ export interface ResultCollectorOptions {
   readonly informational?: readonly string[];
   /** A skipped row fails the run. @default false */
   readonly skipFails?: boolean;
+  /** Rows expected to fail. One that passes is a failure: the list is out of date. */
+  readonly limits?: readonly ProductLimit[];
 }
 
 /** Creates an empty collector. */
 export function createResultCollector(options: ResultCollectorOptions = {}): ResultCollector {
   const informational = new Set(options.informational ?? []);
   const skipFails = options.skipFails ?? false;
+  const limits = new Map((options.limits ?? []).map((limit) => [`${limit.suite} ${limit.row}`, limit]));
   const results: RowResult[] = [];
 
   const counts = (result: RowResult): keyof Totals => {
     if (result.status === "pass") {
       return "passed";
+    }
+    if (result.status === "limit") {
+      return "limits";
     }
     if (informational.has(result.client)) {
       return result.status === "fail" ? "known" : "skipped";
@@ -60,7 +80,7 @@ export function createResultCollector(options: ResultCollectorOptions = {}): Res
   };
 
   const totals = (): Totals => {
-    const sum = { passed: 0, failed: 0, skipped: 0, known: 0 };
+    const sum = { passed: 0, failed: 0, skipped: 0, known: 0, limits: 0 };
     for (const result of results) {
       sum[counts(result)] += 1;
     }
@@ -70,11 +90,34 @@ export function createResultCollector(options: ResultCollectorOptions = {}): Res
   return {
     results,
     totals,
-    add: (result) => void results.push(result),
+    add: (result) => {
+      const judged = judge(result, limits.get(`${result.suite} ${result.row}`));
+      results.push(judged);
+      return judged;
+    },
     failures: () => results.filter((result) => counts(result) === "failed"),
     closingLine: () => {
       const { passed, failed, skipped } = totals();
       return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`;
     },
   };
+}
+
+function judge(result: RowResult, limit: ProductLimit | undefined): RowResult {
+  if (limit === undefined) {
+    return result;
+  }
+  if (result.status === "pass") {
+    return { ...result, status: "fail", detail: "it passes, but known-limits.json lists it: take it off the list" };
+  }
+  if (result.status === "fail" && new RegExp(limit.failure).test(result.detail)) {
+    return { ...result, status: "limit" };
+  }
+  return result;
+}
+
+/** One outcome as the line that is printed when it comes. */
+export function rowLine(result: RowResult): string {
+  const { client, suite, row, status, ms, detail } = result;
+  return `${client} ${suite} ${row} ${status} ${ms} ms${detail === "" ? "" : `: ${detail}`}`;
 }

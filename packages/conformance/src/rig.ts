@@ -139,6 +139,8 @@ export async function startDev(set: ProcessSet, programs: Programs, options: Dev
     name: `sandbox-e2b dev (${options.mode})`,
     command: process.execPath,
     args: [
+      // Without it node would take `--env-file` for its own, wherever it stands.
+      "--",
       programs.sandboxE2b,
       "dev",
       `--nodes=${options.nodes ?? 2}`,

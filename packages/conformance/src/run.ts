@@ -1,14 +1,11 @@
-import { readFile } from "node:fs/promises";
-
 import type { Args } from "./args.ts";
 import { CLIENT_ROWS, type ClientId, SHARED_SUITES } from "./catalogue.ts";
 import { type Launcher, launcherFor, runClientSuite } from "./clients.ts";
 import { type HarnessRow, runHarnessRows } from "./harness-rows.ts";
-import { compareWithKnownLimits, type KnownLimits } from "./known-limits.ts";
 import type { ProcessSet } from "./processes.ts";
 import { cleanEnv, type Programs } from "./programs.ts";
 import type { ResultCollector } from "./results.ts";
-import { ALIASES, frontFlags, IMAGE, type Rig, startDev, type TokenMode, writeRigFiles } from "./rig.ts";
+import { frontFlags, type Rig, startDev, type TokenMode, writeRigFiles } from "./rig.ts";
 import { CLI_CLIENT, cliRows } from "../suites/cli.ts";
 import { capacityRows, failureRows, startupRows } from "../suites/failures.ts";
 import { ISOLATIONS, isolationRows } from "../suites/isolation.ts";
@@ -50,7 +47,8 @@ export async function run(context: RunContext): Promise<void> {
   const withHarness = asked === undefined;
 
   const launchers = new Map<ClientId, Launcher>();
-  for (const client of clients) {
+  const needsClients = wants("capacity") || SHARED_SUITES.some(wants);
+  for (const client of needsClients ? clients : []) {
     const launcher = await launcherFor(context.set, client);
     launchers.set(client, launcher);
     context.say(`${client}: ${launcher.kind === "ready" ? `e2b ${launcher.version}` : launcher.reason}`);
@@ -111,7 +109,9 @@ interface SharedRigJob {
 /** One `dev` that all clients use one after the other. */
 async function sharedRig(context: RunContext, mode: TokenMode, job: SharedRigJob): Promise<void> {
   const { set, programs, args, collector, say } = context;
+  const begun = performance.now();
   const rig = await startDev(set, programs, { mode, isolation: args.isolation, warm: 12, warmEgress: 1 });
+  say(`dev (${mode}) is up after ${Math.round(performance.now() - begun)} ms`);
   try {
     for (const client of job.clients) {
       for (const suite of job.suites) {
@@ -239,20 +239,3 @@ async function startFails(
   clearTimeout(timer);
   return { code, stderr: child.stderr() };
 }
-
-/** Compares the newest Python client's failures with the list; answers lines to print. */
-export async function knownLimitNotes(collector: ResultCollector, version: string | undefined): Promise<string[]> {
-  const results = collector.results.filter((result) => result.client.startsWith("py-newest"));
-  if (results.length === 0) {
-    return [];
-  }
-  const limits = JSON.parse(await readFile(new URL("../known-limits.json", import.meta.url), "utf8")) as KnownLimits;
-  const lines = compareWithKnownLimits(limits, results);
-  if (version !== undefined && version !== limits.version) {
-    lines.unshift(`the list is of version ${limits.version}, this is ${version}`);
-  }
-  return lines;
-}
-
-/** Names that documentation and tests share. */
-export const NAMES: { readonly image: string; readonly aliases: typeof ALIASES } = { image: IMAGE, aliases: ALIASES };

@@ -1,6 +1,6 @@
-import type { RowResult, RowStatus } from "./results.ts";
+import type { RowResult } from "./results.ts";
 
-const MARKS: Readonly<Record<RowStatus, string>> = { pass: "ok", fail: "FAIL", skip: "skip" };
+const MARKS: Readonly<Record<RowResult["status"], string>> = { pass: "ok", fail: "FAIL", skip: "skip", limit: "limit" };
 
 /**
  * Prints outcomes as a table with one line per row id and one column per client. Rows and columns keep the order in

@@ -102,8 +102,8 @@ export function isolationRows(
               [
                 // The mark in two halves, so that the search does not find its own command line.
                 `mark=${mark.slice(0, 12)}; mark="$mark"${mark.slice(12)}`,
-                `cat ${join(homedir(), ".conformance-")}$mark ${token} 2>&1 | grep -v 'No such file'`,
-                `ls -A ${homedir()} | head -50; find / -xdev -name "*$mark*" 2>/dev/null`,
+                `cat ${join(homedir(), ".conformance-")}$mark ${token} 2>/dev/null`,
+                `ls -A ${homedir()} 2>/dev/null | head -50; find / -xdev -name "*$mark*" 2>/dev/null`,
               ].join("; "),
             )) +
             (await asBoth(

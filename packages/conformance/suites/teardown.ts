@@ -219,7 +219,6 @@ export function teardownRows(
         onLinux();
         const rig = await dev();
         try {
-          const before = await controlGroups();
           const known = new Set((await descendants(rig.front.pid)).map((trace) => trace.pid));
           const made = await Promise.all([
             createSandbox(rig.facts),
@@ -241,12 +240,15 @@ export function teardownRows(
             },
             10_000,
           );
+          const own = made.map((sandbox) => sandbox.sandboxID.replace("sb-", "sb_"));
           await waitFor(
             "an end of their control groups",
-            async () => {
-              const groups = [...(await controlGroups())].filter((group) => !before.has(group));
-              return groups.length <= before.size && groups.filter((group) => /sb_/.test(group)).length === 0;
-            },
+            async () => ![...(await controlGroups())].some((group) => own.some((id) => group.includes(id))),
+            10_000,
+          );
+          await waitFor(
+            "an end of their mounts",
+            async () => !(await mountsUnder(rig.stateDir)).some((point) => own.some((id) => point.includes(id))),
             10_000,
           );
         } finally {

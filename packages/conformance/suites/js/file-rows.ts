@@ -205,7 +205,6 @@ export const fileRows: Readonly<Record<string, Row>> = {
       files.list(missing),
       files.getInfo(missing),
       files.rename(missing, "/home/user/other"),
-      files.watchDir(missing, () => undefined),
     ]) {
       assert.ok((await rejects(call, FileNotFoundError)) instanceof NotFoundError);
     }
@@ -315,6 +314,8 @@ export const fileRows: Readonly<Record<string, Row>> = {
   FL19: async (context) => {
     const { files } = await context.shared();
     await files.makeDir("/home/user/watched/sub");
+    const missing = files.watchDir("/home/user/never/was", () => undefined);
+    await rejects(missing, context.sdk.FileNotFoundError);
     const seen: string[] = [];
     const watch = await files.watchDir("/home/user/watched", (event) => void seen.push(`${event.type} ${event.name}`), {
       recursive: true,

@@ -68,13 +68,13 @@ export const ptyRows: Readonly<Record<string, Row>> = {
     const first = new Screen();
     const handle = await pty.create({ cols: 80, rows: 24, onData: first.onData, timeoutMs: 0 });
     await pty.sendInput(handle.pid, bytes("export KEEP=kept; echo go\n"));
-    await first.shows(/\ngo/);
+    await first.shows(/[\r\n]go/);
     await handle.disconnect();
     const second = new Screen();
     const again = await pty.connect(handle.pid, { onData: second.onData, timeoutMs: 0 });
     assert.equal(again.pid, handle.pid);
     await pty.sendInput(handle.pid, bytes('echo "again $KEEP"\n'));
-    await second.shows(/\n.*again kept/);
+    await second.shows(/[\r\n]again kept/);
     await pty.sendInput(handle.pid, bytes("exit 4\n"));
     const error = await rejects(again.wait(), context.sdk.CommandExitError);
     assert.equal(error.exitCode, 4);

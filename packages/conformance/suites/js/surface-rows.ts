@@ -46,6 +46,12 @@ export const surfaceRows: Readonly<Record<string, Row>> = {
     assert.ok((samples[0]?.cpuCount ?? 0) > 0 && (samples[0]?.memTotal ?? 0) > 0, "sizes are known");
     const old = { start: new Date("2001-01-01"), end: new Date("2001-01-02") };
     assert.deepEqual(await sandbox.getMetrics(old), []);
+    await sandbox.pause();
+    assert.deepEqual(await sandbox.getMetrics(), [], "paused");
+    assert.equal((await sandbox.getInfo()).state, "paused", "reading metrics must not wake it");
+    await sandbox.connect();
+    const unknown = context.sdk.Sandbox.getMetrics("sb-0000000000000000", context.options());
+    await rejects(unknown, context.sdk.SandboxNotFoundError);
   },
 
   S3: async (context) => {
@@ -71,6 +77,7 @@ export const surfaceRows: Readonly<Record<string, Row>> = {
     assert.equal(await Sandbox.deleteSnapshot(snapshot.snapshotId, context.options(context.rig.keys.two)), false);
     assert.equal(await Sandbox.deleteSnapshot(snapshot.snapshotId, context.options()), true);
     assert.equal(await Sandbox.deleteSnapshot(snapshot.snapshotId, context.options()), false);
+    await rejects(Sandbox.createSnapshot("sb-0000000000000000", context.options()), context.sdk.SandboxNotFoundError);
   },
 
   S4: async (context) => {
@@ -118,8 +125,6 @@ export const surfaceRows: Readonly<Record<string, Row>> = {
     await rejects(sandbox.setTimeout(1_000), context.sdk.SandboxNotFoundError);
     await rejects(sandbox.pause(), context.sdk.SandboxNotFoundError);
     await rejects(sandbox.connect(), context.sdk.SandboxNotFoundError);
-    await rejects(sandbox.getMetrics(), context.sdk.SandboxNotFoundError);
-    await rejects(sandbox.createSnapshot(), context.sdk.SandboxNotFoundError);
   },
 
   S7: async (context) => {
@@ -198,7 +203,6 @@ export const surfaceRows: Readonly<Record<string, Row>> = {
     await sandbox.pause();
     const paused = await sandbox.getInfo();
     assert.deepEqual({ ...paused, state: "running" }, before);
-    assert.deepEqual(await sandbox.getMetrics(), []);
     await sandbox.connect({ timeoutMs: 1_000 });
     const after = await sandbox.getInfo();
     assert.deepEqual(after, before);

@@ -186,7 +186,6 @@ def fl11(context):
         lambda: files.list(missing),
         lambda: files.get_info(missing),
         lambda: files.rename(missing, "/home/user/other"),
-        lambda: files.watch_dir(missing),
     ):
         same(isinstance(raises(FileNotFoundException, action), NotFoundException), True)
     raises(InvalidArgumentException, lambda: files.read("/home/user"), "is a directory")
@@ -281,6 +280,7 @@ def fl18(context):
 def fl19(context):
     files = context.shared().files
     files.make_dir("/home/user/watched/sub")
+    raises(FileNotFoundException, lambda: files.watch_dir("/home/user/never/was"))
     plain = files.watch_dir("/home/user/watched/sub")
     watch = files.watch_dir("/home/user/watched", recursive=True)
     files.write("/home/user/watched/sub/f.txt", "x")
