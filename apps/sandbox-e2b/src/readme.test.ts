@@ -3,12 +3,13 @@ import { withFlagTables } from "@org/command-line";
 import { expect, test } from "vitest";
 import { programSpec } from "./flags.ts";
 
-const README = new URL("../README.md", import.meta.url);
+const PAGES = ["../README.md", "../../../docs/e2b-compat.md"];
 
 // After a change of flags: UPDATE_README=1 vitest run apps/sandbox-e2b/src/readme.test.ts
-test("the README has the flags of the program", async () => {
-  const readme = await readFile(README, "utf8");
-  const current = withFlagTables(readme, programSpec("0.0.0"));
-  if (process.env["UPDATE_README"] === "1") await writeFile(README, current);
-  else expect(readme).toBe(current);
+test.each(PAGES)("%s has the flags of the program", async (path) => {
+  const file = new URL(path, import.meta.url);
+  const page = await readFile(file, "utf8");
+  const current = withFlagTables(page, programSpec("0.0.0"));
+  if (process.env["UPDATE_README"] === "1") await writeFile(file, current);
+  else expect(page).toBe(current);
 });

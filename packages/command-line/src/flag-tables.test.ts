@@ -18,7 +18,7 @@ const program: ProgramSpec = {
       describe: "Develop",
       options: {
         listen: { type: "string", default: ":81", group: "G:", describe: "Where" },
-        nodes: { type: "number", default: 1, group: "G:", describe: "How many" },
+        nodes: { type: "number", default: 1, alias: "count", group: "G:", describe: "How many" },
       },
     },
   },
@@ -30,9 +30,9 @@ const MAIN = [
   "| `--listen` | `PROBE_LISTEN` | `:80`   | Where \\| &lt;x> |",
 ].join("\n");
 const DEV = [
-  "| flag      | environment   | default | meaning  |",
-  "| --------- | ------------- | ------- | -------- |",
-  "| `--nodes` | `PROBE_NODES` | `1`     | How many |",
+  "| flag                 | environment   | default | meaning  |",
+  "| -------------------- | ------------- | ------- | -------- |",
+  "| `--nodes`, `--count` | `PROBE_NODES` | `1`     | How many |",
 ].join("\n");
 
 test("sections are filled, what is around them stays, and a second time changes nothing", () => {

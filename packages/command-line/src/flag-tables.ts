@@ -4,15 +4,15 @@ import type { FlagOptions, ProgramSpec } from "./command-line.ts";
 const SECTION = /(<!-- flags:start (\S+) -->\n)[\s\S]*?(<!-- flags:end -->)/g;
 
 /**
- * A README with its flag tables made anew. A table stands between `<!-- flags:start <command> -->` and
+ * A Markdown page with its flag tables made anew. A table stands between `<!-- flags:start <command> -->` and
  * `<!-- flags:end -->`; the command `$0` is the program itself, and the table of another command leaves out the flags
  * that the program itself has.
- * @throws TypeError for a section of a command that does not exist, and for a README without any section
+ * @throws TypeError for a section of a command that does not exist, and for a page without any section
  */
-export function withFlagTables(readme: string, program: ProgramSpec): string {
+export function withFlagTables(page: string, program: ProgramSpec): string {
   let sections = 0;
   const main = program.commands["$0"]?.options ?? {};
-  const text = readme.replaceAll(SECTION, (_all, start: string, command: string, end: string) => {
+  const text = page.replaceAll(SECTION, (_all, start: string, command: string, end: string) => {
     const spec = program.commands[command];
     if (spec === undefined) throw new TypeError(`no command ${command}`);
     sections += 1;
@@ -27,7 +27,7 @@ function flagTable(options: FlagOptions, envPrefix: string): string {
   const rows = Object.entries(options)
     .filter(([, option]) => option.hidden !== true)
     .map(([flag, option]) => [
-      `\`--${flag}\``,
+      [flag, ...[option.alias ?? []].flat()].map((name) => `\`--${name}\``).join(", "),
       `\`${environmentVariable(envPrefix, flag)}\``,
       option.default === undefined || option.default === "" ? "" : `\`${option.default}\``,
       option.describe.replaceAll("|", "\\|").replaceAll("<", "&lt;"),

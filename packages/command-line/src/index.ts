@@ -1,7 +1,7 @@
 /**
  * What the three programs share of their command lines: strict flags with an environment variable each, one-line usage
  * errors, `--print-config` with secrets masked, Go-style durations, the flags about nodes, and the flag tables of their
- * READMEs. It reads no file, opens nothing and never ends the process.
+ * pages. It reads no file, opens nothing and never ends the process.
  */
 export { UsageError } from "./command-line.ts";
 export type {
