@@ -6,6 +6,9 @@ const root = new URL("..", import.meta.url).pathname;
 
 interface Manifest {
   readonly name: string;
+  readonly private?: boolean;
+  readonly files?: readonly string[];
+  readonly exports?: Readonly<Record<string, unknown>>;
   readonly dependencies?: Record<string, string>;
 }
 
@@ -44,4 +47,14 @@ test("no library drags the development node along", async () => {
   const all = await manifests();
   const libraries = ["@org/e2bcompat", "@org/envdproxy", "@org/meshinventory", "@org/scale", "@org/envd-proxy"];
   for (const name of libraries) expect([...behind(name, all)]).not.toContain("@org/devnode");
+});
+
+test("nobody who installs a package gets its tests, and doubles only where they are an entry", async () => {
+  const published = [...(await manifests()).values()].filter((manifest) => manifest.private !== true);
+  expect(published.length).toBeGreaterThan(10);
+  for (const { name, files = [], exports = {} } of published) {
+    const doubles = await readdir(join(root, name.replace("@org/", "packages/"), "src/testing")).catch(() => []);
+    const wanted = doubles.length > 0 && exports["./testing"] === undefined ? ["!dist/testing"] : [];
+    expect(files, name).toEqual(expect.arrayContaining(["dist", "!dist/**/*.test.d.ts", ...wanted]));
+  }
 });
