@@ -3,6 +3,7 @@ import { chmodSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, st
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { DevNodeError } from "../errors.ts";
+import { makeFolder } from "../shared/make-folder.ts";
 import { CLEANUP_SCRIPT } from "./keeper-script.ts";
 import { processScope, processStart } from "./proc.ts";
 
@@ -42,7 +43,7 @@ export function createRunFolder(stateDir: string, id: string): RunFolder {
   const draft = join(runs, `.${id}.${process.pid}`);
   const lock: RunLock = { pid: process.pid, start: processStart(process.pid), scope: processScope() };
   try {
-    mkdirSync(runs, { recursive: true, mode: 0o700 });
+    makeFolder(runs, 0o700);
     chmodSync(stateDir, 0o700);
     mkdirSync(join(draft, "guests"), { recursive: true, mode: 0o700 });
     writeFileSync(join(draft, "lock"), JSON.stringify(lock), { mode: 0o600 });
