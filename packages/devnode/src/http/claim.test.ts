@@ -239,3 +239,46 @@ describe("a node in a mesh", () => {
     await node.api.claim();
   });
 });
+
+/** Sends a claim and hangs up when `when` resolves. */
+async function claimAndLeave(node: FakeNode, when: Promise<unknown>): Promise<void> {
+  const left = new AbortController();
+  const call = fetch(`http://${node.address}/v1/claim`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${TOKEN}` },
+    body: JSON.stringify({ template: "base" }),
+    signal: left.signal,
+  });
+  await when;
+  left.abort();
+  await call.catch(() => undefined);
+}
+
+test("a client that leaves before its claim is answered leaves no sandbox behind", async () => {
+  const gate = Promise.withResolvers<void>();
+  let started = 0;
+  await using node = await startFakeNode({
+    token: TOKEN,
+    start: () => {
+      started += 1;
+      return gate.promise;
+    },
+  });
+  // Four guests may start at a time: the other claims wait for their turn.
+  const running = Promise.withResolvers<void>();
+  const clients = Array.from({ length: 10 }, () => claimAndLeave(node, running.promise));
+  await until(() => started === 4);
+  running.resolve();
+  await Promise.all(clients);
+  // The node has seen the ends of connections that came before these requests.
+  for (let turn = 0; turn < 3; turn += 1) {
+    await node.api.info();
+  }
+  gate.resolve();
+  // Who stays is served, behind everybody who left.
+  const { id } = await node.api.claim();
+  await until(async () => (await node.api.rows()).every((row) => row.id === id));
+  await until(() => node.guests.every((guest) => guest.destroyed || guest.id === id));
+  expect(node.guests.length).toBe(5);
+  expect((await node.api.rows()).map((row) => row.id)).toEqual([id]);
+});

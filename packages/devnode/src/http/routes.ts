@@ -64,7 +64,32 @@ export function createRoutes({ node, access, address }: RouteOptions): readonly 
       failure: "provisioning failed",
       handle: async ({ request, response }) => {
         const caller = access.token(request.headers.authorization);
-        replyJson(response, 200, await node.claim(await readClaim(request), caller));
+        const claim = await readClaim(request);
+        // Nobody else learns of a sandbox whose reply is not received: it would hold its place until its lease ends.
+        const left = new AbortController();
+        let claimed: string | undefined;
+        const abandon = (): void => {
+          const sandbox = node.find(claimed ?? "");
+          if (sandbox !== undefined) {
+            void node.release(sandbox).catch(() => undefined);
+          }
+        };
+        response.once("close", () => {
+          if (!response.writableFinished) {
+            left.abort();
+            abandon();
+          }
+        });
+        if (response.destroyed) {
+          return;
+        }
+        const reply = await node.claim(claim, caller, left.signal);
+        claimed = "id" in reply ? reply.id : undefined;
+        if (left.signal.aborted) {
+          abandon();
+          return;
+        }
+        replyJson(response, 200, reply);
       },
     },
     {

@@ -53,7 +53,8 @@ export interface IndexFilter {
 export interface Node {
   readonly metrics: NodeMetrics;
   find(id: string): Sandbox | undefined;
-  claim(request: ClaimRequest, caller: Caller): Promise<ClaimReply | RedirectReply>;
+  /** An abort says that nobody takes the reply any more: a guest that was started for it is not handed out. */
+  claim(request: ClaimRequest, caller: Caller, signal: AbortSignal): Promise<ClaimReply | RedirectReply>;
   list(filter: IndexFilter): readonly SandboxRow[];
   release(sandbox: Sandbox): Promise<void>;
   hibernate(sandbox: Sandbox): Promise<void>;
@@ -130,7 +131,11 @@ export function createNode(options: NodeOptions): Node {
   };
 
   /** Starts a guest for a claim, counted against the quotas while it starts. */
-  const provision = async (key: FullPoolKey, caller: Caller): Promise<{ guest: Guest; tier: ClaimTier }> => {
+  const provision = async (
+    key: FullPoolKey,
+    caller: Caller,
+    signal: AbortSignal,
+  ): Promise<{ guest: Guest; tier: ClaimTier }> => {
     if (options.refuseUnpooled && !pools.has(key)) {
       throw new Refusal(500, "provisioning failed");
     }
@@ -140,9 +145,9 @@ export function createNode(options: NodeOptions): Node {
       provisioningOf.set(tenant, (provisioningOf.get(tenant) ?? 0) + 1);
     }
     try {
-      return await pools.provision(key);
+      return await pools.provision(key, signal);
     } catch (cause) {
-      throw new Refusal(500, "provisioning failed", { cause });
+      throw new Refusal(500, "provisioning failed", signal.aborted ? {} : { cause });
     } finally {
       provisioning -= 1;
       if (tenant !== undefined) {
@@ -191,7 +196,7 @@ export function createNode(options: NodeOptions): Node {
     find: (id) => sandboxes.get(id),
 
     // The order of node API §5.4. This node never holds a promoted template, so such claims always miss.
-    claim: async (request, caller) => {
+    claim: async (request, caller, signal) => {
       const began = performance.now();
       const onExpire = readOnExpire(request.on_expire);
       checkMetadata(request.metadata ?? {});
@@ -217,8 +222,8 @@ export function createNode(options: NodeOptions): Node {
         if (elsewhere !== undefined) {
           return elsewhere;
         }
-        const { guest, tier } = await provision(key, caller);
-        if (closed) {
+        const { guest, tier } = await provision(key, caller, signal);
+        if (closed || signal.aborted) {
           await guest.destroy();
           throw new Refusal(500, "provisioning failed");
         }

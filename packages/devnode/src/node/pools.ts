@@ -31,8 +31,11 @@ export interface Pools {
   configure(configs: readonly PoolConfig[]): Promise<void>;
   /** A ready guest of this key, which leaves the pool. */
   take(key: FullPoolKey): Guest | undefined;
-  /** Starts a guest for a claim, before any refill. `clone`: the pool has built one before. */
-  provision(key: FullPoolKey): Promise<{ readonly guest: Guest; readonly tier: "clone" | "cold" }>;
+  /**
+   * Starts a guest for a claim, before any refill. `clone`: the pool has built one before. A claim that is aborted
+   * while it waits for its turn starts nothing.
+   */
+  provision(key: FullPoolKey, signal: AbortSignal): Promise<{ readonly guest: Guest; readonly tier: "clone" | "cold" }>;
   has(key: FullPoolKey): boolean;
   policy(key: FullPoolKey): IdlePolicy | undefined;
   /** Destroys ready guests and stops filling; undo with `false`. */
@@ -183,10 +186,13 @@ export function createPools(options: PoolsOptions): Pools {
       schedule(pool);
       return guest;
     },
-    provision: async (key) => {
+    provision: async (key, signal) => {
       const pool = pools.get(keyText(key));
       const tier = pool?.built === true ? "clone" : "cold";
-      const guest = await slots.run(true, () => options.start(key));
+      const guest = await slots.run(true, async () => {
+        signal.throwIfAborted();
+        return options.start(key);
+      });
       if (pool !== undefined) {
         pool.built = true;
       }
