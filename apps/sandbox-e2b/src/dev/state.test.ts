@@ -57,3 +57,18 @@ describe("the state", () => {
     expect(await readdir(folder.path)).toHaveLength(4);
   });
 });
+
+test.each(["file", "file/state"])("a state folder that cannot be one is refused by name and flag: %s", async (tail) => {
+  await using folder = await scratchFolder();
+  await writeFile(join(folder.path, "file"), "");
+  await expect(openState(join(folder.path, tail), "img")).rejects.toThrow(
+    /^state folder ".*file.*" cannot be used, choose another with --state-dir: /,
+  );
+});
+
+test.skipIf(process.platform !== "linux")(
+  "a state folder below one that takes none is refused, not waited for",
+  async () => {
+    await expect(openState("/proc/state/of/mine", "img")).rejects.toThrow(/cannot be used.*ENOENT/);
+  },
+);

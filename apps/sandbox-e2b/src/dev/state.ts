@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
-import { access, chmod, link, mkdir, unlink, writeFile } from "node:fs/promises";
+import { access, chmod, link, mkdir, stat, unlink, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
-import { isAbsolute, join, resolve } from "node:path";
+import { dirname, isAbsolute, join, resolve } from "node:path";
 
 /** What `dev` keeps between runs: files that only this user may read. */
 export interface DevState {
@@ -27,8 +27,15 @@ export function stateFolder(flag: string, env: Readonly<Record<string, string | 
  * file wins and all use that one.
  */
 export async function openState(dir: string, image: string): Promise<DevState> {
-  await mkdir(dir, { recursive: true, mode: 0o700 });
-  await chmod(dir, 0o700);
+  try {
+    await makeFolder(dir);
+    await chmod(dir, 0o700);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : "failed";
+    throw new Error(`state folder ${JSON.stringify(dir)} cannot be used, choose another with --state-dir: ${reason}`, {
+      cause: error,
+    });
+  }
   // One alias file per image, so that runs with different images do not overwrite each other's.
   const imageName = createHash("sha256").update(image).digest("hex").slice(0, 12);
   const [keyFile, tokenFile, secretFile, aliasFile] = await Promise.all([
@@ -38,6 +45,22 @@ export async function openState(dir: string, image: string): Promise<DevState> {
     stableFile(join(dir, `template-aliases-${imageName}`), () => `base ${image}\nubuntu ${image}\n`),
   ]);
   return { dir, keyFile, tokenFile, secretFile, aliasFile };
+}
+
+/** Level by level: Node's recursive `mkdir` never returns below a folder that takes no new ones, such as `/proc`. */
+async function makeFolder(dir: string): Promise<void> {
+  try {
+    await mkdir(dir, { mode: 0o700 });
+  } catch (error) {
+    if (hasCode(error, "EEXIST") && (await stat(dir)).isDirectory()) return;
+    const above = dirname(dir);
+    if (!hasCode(error, "ENOENT") || above === dir) throw error;
+    await makeFolder(above);
+    await mkdir(dir, { mode: 0o700 }).catch((again: unknown) => {
+      // Another run may have been quicker.
+      if (!hasCode(again, "EEXIST")) throw again;
+    });
+  }
 }
 
 function hex(bytes: number): string {
