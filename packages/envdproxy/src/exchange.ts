@@ -1,4 +1,4 @@
-import type { Duplex } from "node:stream";
+import type { Duplex, Writable } from "node:stream";
 import { answerError } from "./answers.ts";
 import { refusal, requestErrorCode } from "./errors.ts";
 import { clientResponseHeaders, passableTrailers } from "./forward-headers.ts";
@@ -62,7 +62,7 @@ export async function forward(options: ForwardOptions): Promise<void> {
   }
   held.relay = opened;
   const request = options.send(opened, {
-    onInform: (status, headers) => inbound.inform(status, clientResponseHeaders(headers)),
+    onInform: (status, headers) => inbound.inform(status, clientResponseHeaders(headers, status)),
     onResponse: (response) => answer(response),
     onSwitch: (change) => {
       if (options.onSwitch === undefined || inbound.gone) {
@@ -90,13 +90,21 @@ export async function forward(options: ForwardOptions): Promise<void> {
       request.destroy();
       return;
     }
+    let out: Writable;
+    try {
+      out = inbound.respond({
+        status: response.status,
+        statusText: response.statusText,
+        headers: clientResponseHeaders(response.headers, response.status),
+        empty: response.empty,
+      });
+    } catch (error) {
+      // A head that the client's protocol can not carry is the guest's fault, and still unsaid.
+      request.destroy();
+      refuse(refusal("guest_failed", error));
+      return;
+    }
     outcome.status = response.status;
-    const out = inbound.respond({
-      status: response.status,
-      statusText: response.statusText,
-      headers: clientResponseHeaders(response.headers),
-      empty: response.empty,
-    });
     // Listening first: the body may break off before all of it was read.
     response.body.once("end", () => {
       if (!outcome.broken) {

@@ -132,12 +132,28 @@ describe("headers for the client", () => {
       "Transfer-Encoding",
       "chunked",
     ];
-    expect(clientResponseHeaders(raw)).toStrictEqual(["Set-Cookie", "a", "set-cookie", "b"]);
+    expect(clientResponseHeaders(raw, 200)).toStrictEqual(["Set-Cookie", "a", "set-cookie", "b"]);
+  });
+
+  it.each([
+    [103, false],
+    [200, true],
+    [204, false],
+    [206, true],
+    [304, true],
+    [502, true],
+  ])("knows a length where %i may have one: %j", (status, kept) => {
+    expect(clientResponseHeaders(["A", "b", "Content-Length", "5"], status)).toStrictEqual(
+      kept ? ["A", "b", "Content-Length", "5"] : ["A", "b"],
+    );
   });
 
   it("announces trailers where a body may have them", () => {
-    expect(clientResponseHeaders(["Trailer", "X-Sum"])).toStrictEqual(["Trailer", "X-Sum"]);
-    expect(clientResponseHeaders(["Trailer", "X-Sum", "Content-Length", "1"])).toStrictEqual(["Content-Length", "1"]);
+    expect(clientResponseHeaders(["Trailer", "X-Sum"], 200)).toStrictEqual(["Trailer", "X-Sum"]);
+    expect(clientResponseHeaders(["Trailer", "X-Sum", "Content-Length", "1"], 200)).toStrictEqual([
+      "Content-Length",
+      "1",
+    ]);
   });
 
   it.each([
@@ -146,14 +162,14 @@ describe("headers for the client", () => {
     ["text/event-stream; charset=utf-8", true],
     ["application/json", false],
   ])("asks proxies in front not to hold back %s: %j", (type, asked) => {
-    expect(firstValue(clientResponseHeaders(["Content-Type", type]), "x-accel-buffering")).toBe(
+    expect(firstValue(clientResponseHeaders(["Content-Type", type], 200), "x-accel-buffering")).toBe(
       asked ? "no" : undefined,
     );
   });
 
   it("keeps the guest's own word on buffering", () => {
     const raw = ["Content-Type", "text/event-stream", "X-Accel-Buffering", "yes"];
-    expect(clientResponseHeaders(raw)).toStrictEqual(raw);
+    expect(clientResponseHeaders(raw, 200)).toStrictEqual(raw);
   });
 
   it("passes the protocol of a switch on", () => {

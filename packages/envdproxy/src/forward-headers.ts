@@ -12,6 +12,7 @@ const HOP_BY_HOP = new Set([
   "trailer",
   "transfer-encoding",
   "upgrade",
+  "http2-settings",
 ]);
 
 /** Fields that a request may not carry on as they came: they are set anew, or are not the guest's to see. */
@@ -23,7 +24,6 @@ const REPLACED = new Set([
   "x-forwarded-for",
   "x-forwarded-host",
   "x-forwarded-proto",
-  "http2-settings",
   // The key of the control plane would give a guest power over every sandbox of its owner.
   "x-api-key",
 ]);
@@ -124,11 +124,12 @@ export function guestRequestHeaders(options: GuestHeadersOptions): string[] {
 const METHODS_WITHOUT_BODY = new Set(["GET", "HEAD", "DELETE", "OPTIONS", "TRACE", "CONNECT"]);
 
 /**
- * Fields of the guest's answer for the client: everything but the connection's own. `Trailer` is announced again where
- * a body without a length allows trailers.
+ * Fields of the guest's answer for the client: everything but the connection's own, and no length where no answer may
+ * have one (RFC 9110 §8.6). `Trailer` is announced again where a body without a length allows trailers.
  */
-export function clientResponseHeaders(raw: RawHeaders): string[] {
+export function clientResponseHeaders(raw: RawHeaders, status: number): string[] {
   const named = namedByConnection(raw);
+  const unsized = status < 200 || status === 204;
   const out: string[] = [];
   let sized = false;
   let streams = false;
@@ -140,7 +141,12 @@ export function clientResponseHeaders(raw: RawHeaders): string[] {
     if (field.startsWith(":") || HOP_BY_HOP.has(name) || named?.has(name) === true) {
       continue;
     }
-    sized ||= name === "content-length";
+    if (name === "content-length") {
+      sized = true;
+      if (unsized) {
+        continue;
+      }
+    }
     streams ||= name === "content-type" && /^(?:application\/connect\+|text\/event-stream)/i.test(value);
     accelerated ||= name === "x-accel-buffering";
     out.push(field, value);
@@ -174,5 +180,5 @@ export function passableTrailers(raw: RawHeaders): string[] {
 /** Fields of the answer that switches protocols, in the words of the guest. */
 export function switchHeaders(raw: RawHeaders): string[] {
   const protocol = firstValue(raw, "upgrade") ?? "";
-  return [...clientResponseHeaders(raw), "Connection", "Upgrade", "Upgrade", protocol];
+  return [...clientResponseHeaders(raw, 101), "Connection", "Upgrade", "Upgrade", protocol];
 }

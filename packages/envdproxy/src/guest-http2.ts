@@ -19,6 +19,7 @@ export function requestHttp2(relay: Duplex, head: GuestRequest, events: GuestEve
 
   const session = connect(`http://${head.authority}`, {
     createConnection: () => relay,
+    maxSendHeaderBlockLength: MAX_HEADER_BYTES,
     settings: { enablePush: false, initialWindowSize: HTTP2_STREAM_WINDOW, maxHeaderListSize: MAX_HEADER_BYTES },
   });
   const fields = http2Fields(head.headers);

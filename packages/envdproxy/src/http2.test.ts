@@ -196,6 +196,49 @@ describe("an HTTP/2 client", () => {
     expect(requestTrailers).toStrictEqual(["x-sum", "in"]);
   });
 
+  it.each([
+    ["a length where there is none", "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", 204],
+    [
+      "a length of an interim answer",
+      "HTTP/1.1 103 Early Hints\r\nContent-Length: 5\r\n\r\nHTTP/1.1 204 Done\r\n\r\n",
+      204,
+    ],
+    ["a field of the connection", "HTTP/1.1 200 OK\r\nHTTP2-Settings: AA\r\nContent-Length: 0\r\n\r\n", 200],
+    [
+      "one of an interim answer",
+      "HTTP/1.1 103 Hints\r\nHTTP2-Settings: AA\r\nTE: x\r\n\r\nHTTP/1.1 204 Done\r\n\r\n",
+      204,
+    ],
+    ["a long field", `HTTP/1.1 200 OK\r\nX-Long: ${"\xff".repeat(65_000)}\r\nContent-Length: 0\r\n\r\n`, 200],
+    ["a field too long", `HTTP/1.1 200 OK\r\nX-Long: ${"\xff".repeat(70_000)}\r\nContent-Length: 0\r\n\r\n`, 502],
+    ["too much", `HTTP/1.1 200 OK\r\n${`X: ${"\xff".repeat(9000)}\r\n`.repeat(20)}Content-Length: 0\r\n\r\n`, 502],
+    [
+      "too much in an interim answer",
+      `HTTP/1.1 103 Hints\r\nX-Long: ${"\xff".repeat(500_000)}\r\n\r\nHTTP/1.1 204 Done\r\n\r\n`,
+      204,
+    ],
+    ["many fields", `HTTP/1.1 200 OK\r\n${"X-Many: abcdefgh\r\n".repeat(3000)}Content-Length: 0\r\n\r\n`, 200],
+  ])("gets answers whose heads have %s, and its other streams go on", async (_what, bytes, status) => {
+    await using guest = await rawGuest((socket) => {
+      socket.once("data", () => socket.end(bytes, "latin1"));
+    });
+    await using run = await proxyTo(guest);
+    const session = connect(`http://127.0.0.1:${run.proxy.port}`, {
+      maxHeaderListPairs: 8192,
+      settings: { maxHeaderListSize: 16 * 1024 * 1024 },
+    });
+    session.on("error", () => undefined);
+    try {
+      for (let round = 0; round < 3; round += 1) {
+        const stream = session.request({ ":authority": HOST, "x-access-token": "token-of-sb_a" });
+        stream.on("error", () => undefined);
+        expect(await answerOf(stream)).toMatchObject({ status, code: 0 });
+      }
+    } finally {
+      session.destroy();
+    }
+  });
+
   it("is asked for its body once the guest is reached", async () => {
     await using guest = await httpGuest((request, response) => request.pipe(response));
     await using run = await proxyTo(guest);
@@ -333,6 +376,31 @@ describe("an HTTP/2 client", () => {
     const answers = await Promise.all(Array.from({ length: 500 }, (_, i) => answerOf(run.open({ ":path": `/${i}` }))));
     expect(answers.map(({ body }) => body)).toStrictEqual(answers.map((_, i) => `/${i}`));
     await eventually("the relays close", () => run.store.relays.size === 0);
+  });
+
+  it("may cancel thousands of streams at once without losing the others", async (context) => {
+    if (Number(process.versions.node.split(".")[0]) < 24) {
+      context.skip("this Node takes a thousand cancelled streams for an attack");
+    }
+    let kept: (() => void) | undefined;
+    await using guest = await httpGuest((request, response) => {
+      response.writeHead(200);
+      response.flushHeaders();
+      if (request.url === "/kept") {
+        kept = () => response.end("whole");
+      }
+    });
+    await using run = await proxyTo(guest);
+    const other = answerOf(run.open({ ":path": "/kept" }));
+    const streams = Array.from({ length: 2500 }, () => run.open({ ":path": "/hang", "x-access-token": "unknown" }));
+    const cancelled = streams.map((stream) => answerOf(stream));
+    for (const stream of streams) {
+      stream.close(constants.NGHTTP2_CANCEL);
+    }
+    await Promise.all(cancelled);
+    await eventually("the guest answers", () => kept !== undefined);
+    kept?.();
+    expect(await other).toMatchObject({ status: 200, body: "whole", code: 0 });
   });
 
   it("survives 300 cancelled downloads", async () => {

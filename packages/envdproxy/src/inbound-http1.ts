@@ -7,6 +7,7 @@ import { switchHeaders } from "./forward-headers.ts";
 import type { Framing } from "./forward-headers.ts";
 import { LINGER_MS, peerAddress } from "./inbound.ts";
 import type { Inbound, ResponseHead } from "./inbound.ts";
+import { withoutField } from "./raw-headers.ts";
 import type { RawHeaders } from "./raw-headers.ts";
 
 const INVALID_STATUS_TEXT = /[^\t\x20-\x7e\x80-\xff]/;
@@ -124,12 +125,22 @@ export class Http1Inbound implements Inbound {
       response.shouldKeepAlive = false;
     }
     this.#sized = head.headers.some((field, i) => i % 2 === 0 && field.toLowerCase() === "content-length");
-    response.writeHead(head.status, reasonOf(head.status, head.statusText), [...head.headers]);
+    const trailed = !head.empty && this.body.httpVersionMinor >= 1;
+    response.writeHead(
+      head.status,
+      reasonOf(head.status, head.statusText),
+      // Node refuses to announce trailers where no chunk can carry them.
+      trailed ? [...head.headers] : withoutField(head.headers, "trailer"),
+    );
+    if (head.empty) {
+      return response;
+    }
     // One packet for the head and whatever of the body is there already; the head leaves within this turn either way.
     // The socket is corked, not the response: Node 22 writes the end of a corked response before its body.
     const { socket } = response;
     socket?.cork();
-    response.flushHeaders();
+    // Not `flushHeaders`, which recodes bytes beyond ASCII.
+    response.write("", "latin1");
     setImmediate(() => socket?.uncork());
     return response;
   }

@@ -2,6 +2,7 @@ import { constants } from "node:http2";
 import type { IncomingHttpHeaders, OutgoingHttpHeaders, ServerHttp2Stream } from "node:http2";
 import type { Writable } from "node:stream";
 import type { Framing } from "./forward-headers.ts";
+import { MAX_HTTP2_FIELD_BYTES, MAX_HTTP2_HEAD_BYTES } from "./limits.ts";
 import { LINGER_MS, peerAddress } from "./inbound.ts";
 import type { Inbound, ResponseHead } from "./inbound.ts";
 import { firstValue, http2Fields } from "./raw-headers.ts";
@@ -18,6 +19,17 @@ export function flatFields(fields: IncomingHttpHeaders): string[] {
     }
   }
   return flat;
+}
+
+function fits(headers: RawHeaders): boolean {
+  let bytes = 0;
+  for (const text of headers) {
+    if (text.length > MAX_HTTP2_FIELD_BYTES) {
+      return false;
+    }
+    bytes += text.length;
+  }
+  return bytes <= MAX_HTTP2_HEAD_BYTES;
 }
 
 function framingOf(stream: ServerHttp2Stream, headers: RawHeaders): Framing {
@@ -95,7 +107,7 @@ export class Http2Inbound implements Inbound {
   }
 
   inform(status: number, headers: RawHeaders): void {
-    if (!this.#stream.headersSent && !this.#stream.closed && !this.#stream.destroyed) {
+    if (fits(headers) && !this.#stream.headersSent && !this.#stream.closed && !this.#stream.destroyed) {
       this.#stream.additionalHeaders({ ":status": status, ...http2Fields(headers) });
     }
   }
@@ -108,6 +120,9 @@ export class Http2Inbound implements Inbound {
     const stream = this.#stream;
     if (stream.closed || stream.destroyed) {
       return stream;
+    }
+    if (!fits(head.headers)) {
+      throw new RangeError("the answer's head is too long for HTTP/2");
     }
     const fields: OutgoingHttpHeaders = { ...http2Fields(head.headers), ":status": head.status };
     if (head.empty) {

@@ -40,7 +40,7 @@ export interface Inbound {
   inform(status: number, headers: RawHeaders): void;
   /** Trailers of the request; complete when the body has ended. */
   trailers(): RawHeaders;
-  /** Sends the head at once and returns where the body goes. */
+  /** Sends the head at once and returns where the body goes. Throws, before anything is sent, what can not be sent. */
   respond(head: ResponseHead): Writable;
   /** Ends the answer. A client that still sends its body is given a moment, then cut off. */
   finish(trailers: RawHeaders): void;

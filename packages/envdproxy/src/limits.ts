@@ -1,6 +1,21 @@
 /** Bytes of headers that are accepted from clients and from guests. */
 export const MAX_HEADER_BYTES: number = 1024 * 1024;
 
+/**
+ * Bytes of an answer's headers over HTTP/2. Common clients take a larger head for an attack and drop the connection,
+ * which the streams of other guests share.
+ */
+export const MAX_HTTP2_HEAD_BYTES: number = 128 * 1024;
+
+/** The same for one of its fields. */
+export const MAX_HTTP2_FIELD_BYTES: number = 64 * 1024;
+
+/** Streams that an HTTP/2 client may cancel at once: all of its own, as a balancer does when one of its clients leaves. */
+export const HTTP2_RESET_BURST = 10_000;
+
+/** Streams that an HTTP/2 client may cancel per second after that. */
+export const HTTP2_RESETS_PER_SECOND = 1000;
+
 /** Streams that one HTTP/2 connection may carry at a time: clients send thousands of calls over a few connections. */
 export const MAX_HTTP2_STREAMS = 10_000;
 

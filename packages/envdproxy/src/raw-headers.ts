@@ -29,6 +29,17 @@ export function tokens(raw: RawHeaders, name: string): string[] {
   return found;
 }
 
+/** All fields but those with this lower-case name. */
+export function withoutField(raw: RawHeaders, name: string): string[] {
+  const kept: string[] = [];
+  for (let i = 0; i + 1 < raw.length; i += 2) {
+    if (raw[i]?.toLowerCase() !== name) {
+      kept.push(raw[i] ?? "", raw[i + 1] ?? "");
+    }
+  }
+  return kept;
+}
+
 /** How many fields have this lower-case name. */
 export function count(raw: RawHeaders, name: string): number {
   let seen = 0;

@@ -13,6 +13,8 @@ import { resetStream } from "./inbound-http2.ts";
 import { LINGER_MS } from "./inbound.ts";
 import {
   HTTP2_CONNECTION_WINDOW,
+  HTTP2_RESET_BURST,
+  HTTP2_RESETS_PER_SECOND,
   HTTP2_SESSION_MEGABYTES,
   HTTP2_STREAM_WINDOW,
   MAX_HEADER_BYTES,
@@ -211,6 +213,10 @@ function http2Server(
   const server = createHttp2Server({
     maxSessionMemory: HTTP2_SESSION_MEGABYTES,
     maxHeaderListPairs: 4096,
+    // Beyond this, 64 KiB by default, a guest's head ends the whole connection.
+    maxSendHeaderBlockLength: MAX_HEADER_BYTES,
+    streamResetBurst: HTTP2_RESET_BURST,
+    streamResetRate: HTTP2_RESETS_PER_SECOND,
     settings: {
       initialWindowSize: HTTP2_STREAM_WINDOW,
       maxConcurrentStreams: MAX_HTTP2_STREAMS,

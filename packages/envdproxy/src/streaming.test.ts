@@ -96,6 +96,45 @@ describe("answers", () => {
     expect(await client.until("ok")).toMatch(/^HTTP\/1\.1 103 Early Hints\r\nLink: <\/a>\r\n\r\nHTTP\/1\.1 200 OK\r\n/);
   });
 
+  it("keep every byte of their heads", async () => {
+    const value = Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte))
+      .filter((text) => text === "\t" || (text >= " " && text !== "\x7f"))
+      .join("");
+    await using guest = await rawGuest((socket) => {
+      socket.once("data", () => {
+        socket.write("HTTP/1.1 103 Early Hints\r\nX-Bytes: \xc3\xa9\xff\r\n\r\n", "latin1");
+        socket.end(`HTTP/1.1 200 \xc3\xa9t\xe9\r\nX-Bytes: .${value}.\r\nContent-Length: 2\r\n\r\nok`, "latin1");
+      });
+    });
+    await using run = await proxyTo(guest);
+    using client = rawClient(run.proxy.port, get("/"));
+    const text = await client.until("\r\n\r\nok");
+    expect(text).toContain("X-Bytes: \xc3\xa9\xff\r\n");
+    expect(text).toContain(`HTTP/1.1 200 \xc3\xa9t\xe9\r\nX-Bytes: .${value}.\r\n`);
+  });
+
+  it.each([
+    ["GET", "1.1", "204 No Content", ""],
+    ["GET", "1.1", "304 Not Modified", ""],
+    ["HEAD", "1.1", "200 OK", ""],
+    ["GET", "1.0", "200 OK", "body"],
+    ["HEAD", "1.0", "200 OK", ""],
+  ])("that announce trailers arrive where none can follow: %s HTTP/%s, %s", async (method, version, status, body) => {
+    await using guest = await rawGuest((socket) => {
+      socket.once("data", () => {
+        const chunks = method === "GET" && status === "200 OK" ? "4\r\nbody\r\n0\r\nX-Sum: 1\r\n\r\n" : "";
+        socket.end(`HTTP/1.1 ${status}\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n${chunks}`);
+      });
+    });
+    await using run = await proxyTo(guest);
+    const head = requestHead(`${method} /`, [TOKEN, "Connection: close"]).replace("HTTP/1.1", `HTTP/${version}`);
+    using client = rawClient(run.proxy.port, head);
+    const { text, clean } = await client.ended();
+    expect(text).toContain(`HTTP/1.1 ${status}\r\n`);
+    expect(parseAnswer(text).body).toBe(body);
+    expect(clean).toBe(true);
+  });
+
   it("are never recoded", async () => {
     const packed = gzipSync("x".repeat(5000));
     await using guest = await httpGuest((request, response) => {
