@@ -116,7 +116,8 @@ async function lasting(what: string, service: Promise<void>, signal: AbortSignal
   if (!signal.aborted) throw new Error(`the listener of the ${what} ended by itself`);
 }
 
-function untilAborted(signal: AbortSignal): Promise<void> {
+/** Resolves once `signal` has aborted. */
+export function untilAborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve();
     else signal.addEventListener("abort", () => resolve(), { once: true });

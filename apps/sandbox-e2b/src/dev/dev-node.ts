@@ -2,6 +2,7 @@ import { addressesOf, textOf, UsageError } from "@org/command-line";
 import type { CommandCall } from "@org/command-line";
 import { parseBindAddress } from "@org/sandbox-address";
 import { tokenFrom } from "@org/sandboxd-client";
+import { untilAborted } from "../compose.ts";
 import type { Surroundings } from "../surroundings.ts";
 import { guestFlags } from "./node-options.ts";
 import { parsePools } from "./pools.ts";
@@ -39,9 +40,6 @@ export function checkDevNode({ values }: CommandCall): (around: Surroundings) =>
       { func: "main.run", address: node.address, isolation: node.isolation },
       `development node up address=${node.address} isolation=${node.isolation}`,
     );
-    await new Promise<void>((resolve) => {
-      if (signal.aborted) resolve();
-      else signal.addEventListener("abort", () => resolve(), { once: true });
-    });
+    await untilAborted(signal);
   };
 }
