@@ -5,6 +5,7 @@ import { networkInterfaces } from "node:os";
 import ipaddr from "ipaddr.js";
 import { readFirstLine } from "../shared/first-line.ts";
 import { joinStreams } from "../shared/join-streams.ts";
+import { createSlots, type Slots } from "../shared/slots.ts";
 
 /** What the gate asks of the host; replaced in tests. */
 export interface EgressHost {
@@ -38,34 +39,65 @@ const systemHost: EgressHost = {
   ownAddresses: () => Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address)),
 };
 
+/** IPv4 addresses in the old form of six, which `ipaddr` takes for somebody else's machine. */
+const IPV4_COMPATIBLE = ipaddr.IPv6.parseCIDR("::/96");
+
+/**
+ * The plain form of an address, IPv4 where it stands for one; `undefined` for a name. A zone is dropped: only link-local
+ * addresses have one, and behind a `%` a resolver may find a name.
+ */
 function canonical(address: string): string | undefined {
   const plain = address.replace(/%.*$/, "");
   return isIP(plain) === 0 ? undefined : ipaddr.process(plain).toNormalizedString();
 }
 
+function isElsewhere(address: string): boolean {
+  const parsed = ipaddr.parse(address);
+  return REACHABLE.has(parsed.range()) && !(parsed instanceof ipaddr.IPv6 && parsed.match(IPV4_COMPATIBLE));
+}
+
+function plainName(name: string): string {
+  return name.toLowerCase().replace(/\.$/, "");
+}
+
 /**
- * Decides by address, after the name was resolved, and hands out the addresses it decided about, so that a name that
- * resolves differently a moment later leads nowhere else.
+ * Names that are resolved at once for all guests, one fewer than the threads that Node has for that and for files: names
+ * that nobody answers must not hold up the node.
+ */
+const RESOLVED_AT_ONCE = 3;
+/** The same for one guest, so that it leaves some to the others. */
+const RESOLVED_AT_ONCE_PER_GUEST = 2;
+
+/**
+ * Decides by address, after the name was resolved, and hands out the addresses it decided about in their plain form, so
+ * that a name that resolves differently a moment later leads nowhere else.
  */
 export function createEgressPolicy(options: EgressPolicyOptions = {}): EgressPolicy {
   const { host = systemHost, refused = () => [] } = options;
+  const slots = createSlots(RESOLVED_AT_ONCE);
+
+  async function addressesOf(name: string): Promise<readonly string[]> {
+    const address = canonical(name);
+    if (address !== undefined) {
+      return [address];
+    }
+    return slots.run(async () => (await host.resolve(name)).map(canonical).filter((found) => found !== undefined));
+  }
+
   return {
     dial: (address, port) => host.dial(address, port),
     allowed: async (name, port) => {
       const targets = refused().filter((target) => target.port === port);
-      if (targets.some((target) => target.host.toLowerCase() === name.toLowerCase())) {
+      if (targets.some((target) => plainName(target.host) === plainName(name))) {
         return [];
       }
-      const addresses = isIP(name.replace(/%.*$/, "")) === 0 ? await host.resolve(name) : [name];
+      const addresses = await addressesOf(name);
       const own = new Set(host.ownAddresses().map(canonical));
-      const blocked = new Set(targets.map((target) => canonical(target.host)));
-      return addresses.filter((address) => {
-        const plain = canonical(address);
-        if (plain === undefined || own.has(plain) || blocked.has(plain)) {
-          return false;
-        }
-        return REACHABLE.has(ipaddr.process(plain).range());
-      });
+      // A target that is given by name is one by address, too.
+      const blocked = new Set(
+        (await Promise.all(targets.map((target) => addressesOf(target.host).catch(() => [])))).flat(),
+      );
+      return addresses.filter((address) => !own.has(address) && !blocked.has(address) && isElsewhere(address));
     },
   };
 }
@@ -88,12 +120,13 @@ const MAX_CONNECTIONS = 512;
  */
 export function openEgressGate(path: string, policy: EgressPolicy): Promise<EgressGate> {
   const sockets = new Set<Socket>();
+  const slots = createSlots(RESOLVED_AT_ONCE_PER_GUEST);
   let enabled = true;
   const server: Server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => {
     socket.on("error", () => socket.destroy());
     sockets.add(socket);
     socket.on("close", () => sockets.delete(socket));
-    serve(socket, policy, () => enabled).catch(() => socket.destroy());
+    serve(socket, policy, slots, () => enabled).catch(() => socket.destroy());
   });
   server.maxConnections = MAX_CONNECTIONS;
   return new Promise((resolve, reject) => {
@@ -123,7 +156,7 @@ export function openEgressGate(path: string, policy: EgressPolicy): Promise<Egre
   });
 }
 
-async function serve(socket: Socket, policy: EgressPolicy, enabled: () => boolean): Promise<void> {
+async function serve(socket: Socket, policy: EgressPolicy, slots: Slots, enabled: () => boolean): Promise<void> {
   const line = await readFirstLine(socket, LINE_LIMIT, LINE_TIMEOUT_MS);
   const match = /^([0-9]{1,5}) ([\w.:%-]{1,255})$/.exec(line);
   const [, portText = "", host = ""] = match ?? [];
@@ -134,7 +167,11 @@ async function serve(socket: Socket, policy: EgressPolicy, enabled: () => boolea
   }
   let addresses: readonly string[];
   try {
-    addresses = await policy.allowed(host, port);
+    addresses =
+      canonical(host) === undefined
+        ? // Whoever has left while it waited asks nothing any more.
+          await slots.run(async () => (socket.destroyed ? [] : policy.allowed(host, port)))
+        : await policy.allowed(host, port);
   } catch {
     socket.end("failed\n");
     return;

@@ -67,9 +67,9 @@ export function createRoutes({ node, access, address }: RouteOptions): readonly 
         const claim = await readClaim(request);
         // Nobody else learns of a sandbox whose reply is not received: it would hold its place until its lease ends.
         const left = new AbortController();
-        let claimed: string | undefined;
+        let claimed = "";
         const abandon = (): void => {
-          const sandbox = node.find(claimed ?? "");
+          const sandbox = node.find(claimed);
           if (sandbox !== undefined) {
             void node.release(sandbox).catch(() => undefined);
           }
@@ -84,7 +84,7 @@ export function createRoutes({ node, access, address }: RouteOptions): readonly 
           return;
         }
         const reply = await node.claim(claim, caller, left.signal);
-        claimed = "id" in reply ? reply.id : undefined;
+        claimed = "id" in reply ? reply.id : "";
         if (left.signal.aborted) {
           abandon();
           return;
