@@ -40,7 +40,7 @@ export interface StartOptions {
   readonly onLine?: (line: string) => void;
 }
 
-const KEPT_OUTPUT = 4 << 20;
+const KEPT_OUTPUT = 64 << 20;
 
 /** Starts processes and makes sure that none outlives the set. */
 export class ProcessSet implements AsyncDisposable {

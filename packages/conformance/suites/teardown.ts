@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 
 import { Agent, request } from "undici";
@@ -13,15 +15,17 @@ import { type DevOptions, type Rig, startDev } from "../src/rig.ts";
 
 interface Traces {
   readonly processes: readonly ProcessTrace[];
-  readonly newGroups: readonly string[];
+  readonly groups: readonly string[];
   readonly stateDir: string;
 }
 
-const traces = async (rig: Rig, before: ReadonlySet<string>): Promise<Traces> => {
-  const groups = await controlGroups();
+/** What a rig has on the host: its processes, and the control groups named after its runs. */
+const traces = async (rig: Rig): Promise<Traces> => {
+  const runs = await readdir(join(rig.stateDir, "runs"));
+  assert.ok(runs.length > 0, "the state folder has a run");
   return {
     processes: await descendants(rig.front.pid),
-    newGroups: [...groups].filter((group) => !before.has(group)),
+    groups: [...(await controlGroups())].filter((group) => runs.some((run) => group.includes(run))),
     stateDir: rig.stateDir,
   };
 };
@@ -37,7 +41,7 @@ const assertGone = async (left: Traces, afterMs: number): Promise<void> => {
   assert.deepEqual(await mountsUnder(left.stateDir), [], "mounts that are left");
   const groups = await controlGroups();
   assert.deepEqual(
-    left.newGroups.filter((group) => groups.has(group)),
+    left.groups.filter((group) => groups.has(group)),
     [],
     "control groups that are left",
   );
@@ -97,7 +101,6 @@ export function teardownRows(
       title: "kill -9 of dev with a running and a paused guest leaves no process, mount or control group",
       run: async () => {
         onLinux();
-        const before = await controlGroups();
         const rig = await dev();
         try {
           const [running, paused] = [await createSandbox(rig.facts), await createSandbox(rig.facts)];
@@ -105,7 +108,7 @@ export function teardownRows(
           await runInGuest(rig.facts, paused, "sleep 302 >/dev/null 2>&1 & true");
           const pause = await callApi(rig.facts, "POST", `/sandboxes/${paused.sandboxID}/pause`, { body: {} });
           assert.equal(pause.status, 204, pause.text);
-          const left = await traces(rig, before);
+          const left = await traces(rig);
           assert.ok(left.processes.length > 0, "guests are processes below dev");
           rig.front.signal("SIGKILL");
           await rig.front.ended;
@@ -120,13 +123,12 @@ export function teardownRows(
       title: "SIGTERM with an open stream drains and exits 0 within 12 s, leaving nothing",
       run: async () => {
         onLinux();
-        const before = await controlGroups();
         const rig = await dev();
         try {
           const sandbox = await createSandbox(rig.facts);
           const stream = openStream(rig, sandbox);
           await stream.started;
-          const left = await traces(rig, before);
+          const left = await traces(rig);
           const begun = performance.now();
           rig.front.signal("SIGTERM");
           const end = await Promise.race([rig.front.ended, delay(20_000)]);
