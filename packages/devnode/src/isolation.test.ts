@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { chownSync, existsSync, readdirSync, writeFileSync } from "node:fs";
+import { chownSync, closeSync, existsSync, openSync, readdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { homedir } from "node:os";
 import { join } from "node:path";
@@ -84,6 +84,12 @@ function attempts(facts: Record<string, string | number>, node = "/opt/sandbox/n
         }
       return false;
     });
+    tryTo("have a descriptor of the host", () =>
+      fs.readdirSync("/proc").filter((name) => /^[0-9]+$/.test(name)).some((pid) => {
+        try { return fs.statSync("/proc/" + pid + "/fd/" + facts.descriptor).isDirectory(); } catch { return false; }
+      }));
+    tryTo("read a key of the host", () =>
+      facts.key !== "" && cp.spawnSync("perl", ["-e", facts.key], { encoding: "utf8" }).stdout.includes("key of the host"));
     tryTo("find the node's token", () => fs.readdirSync("/proc").filter((name) => /^[0-9]+$/.test(name)).some((pid) => {
       const parts = ["environ", "cmdline"].map((file) => { try { return fs.readFileSync("/proc/" + pid + "/" + file, "latin1"); } catch { return ""; } });
       return parts.join("").includes(Array.from(facts.nekot).reverse().join(""));
@@ -113,6 +119,19 @@ function attempts(facts: Record<string, string | number>, node = "/opt/sandbox/n
   return `${node} - <<'END_OF_SCRIPT'\n${script}\nEND_OF_SCRIPT`;
 }
 
+/** Number of the descriptor that the node inherits in these tests. */
+const DESCRIPTOR = 77;
+/** Perl of x64 that makes a session keyring with a key, and that looks for the key in whatever keyring there is. */
+const perl = process.arch === "x64" && existsSync("/usr/bin/perl");
+const WITH_KEY = [
+  "/usr/bin/perl",
+  "-e",
+  'syscall(250, 1, 0); my ($t, $n, $v) = ("user", "devnode-test", "key of the host"); syscall(248, $t, $n, $v, length($v), -3); exec @ARGV',
+  "--",
+];
+const READ_KEY =
+  'my ($t, $n, $b) = ("user", "devnode-test", "\\0" x 99); my $k = syscall(250, 10, -3, $t, $n, 0); syscall(250, 11, $k, $b, 99); print $b';
+
 describe.each(rows)("a guest isolated by $name", ({ isolation, uid, absent }) => {
   test("cannot reach the host or another guest, whichever user it is", async (context) => {
     if (absent !== undefined) {
@@ -134,10 +153,12 @@ describe.each(rows)("a guest isolated by $name", ({ isolation, uid, absent }) =>
     const onHost = createServer().listen(0, "127.0.0.1");
     const abstract = `devnode-test-${process.pid}-${isolation}-${uid ?? 0}`;
     const onAbstract = createServer().listen({ path: `\0${abstract}` });
+    const folder = openSync("/", "r");
     try {
       await using node = await startNodeProcess(
         { stateDir: state.path, isolation, token: TOKEN, pools: [{ template: "base", warm: 2 }] },
         uid,
+        { descriptor: { fd: folder, as: DESCRIPTOR }, prefix: perl ? WITH_KEY : [] },
       );
       expect(node.isolation).toBe(isolation);
       expect(node.separateUsers).toBe(isRoot && uid === undefined);
@@ -159,6 +180,8 @@ describe.each(rows)("a guest isolated by $name", ({ isolation, uid, absent }) =>
         hostPort: port,
         abstract,
         otherPort: 4000,
+        descriptor: DESCRIPTOR,
+        key: perl ? READ_KEY : "",
         // Written backwards, or the search would find itself.
         nekot: Array.from(TOKEN).toReversed().join(""),
       };
@@ -169,6 +192,7 @@ describe.each(rows)("a guest isolated by $name", ({ isolation, uid, absent }) =>
       expect(victim.exitCode ?? victim.signalCode).toBeNull();
       await expectUsers(api, one, node.separateUsers);
     } finally {
+      closeSync(folder);
       victim.kill("SIGKILL");
       onHost.close();
       onAbstract.close();
@@ -198,7 +222,9 @@ test("the same attempts succeed where nothing isolates, so they can fail", async
   const abstract = `devnode-test-${process.pid}-process`;
   const onAbstract = createServer().listen({ path: `\0${abstract}` });
   try {
-    await using node = await startNodeProcess({ stateDir: state.path, isolation: "process", token: TOKEN }, uid);
+    await using node = await startNodeProcess({ stateDir: state.path, isolation: "process", token: TOKEN }, uid, {
+      prefix: perl ? WITH_KEY : [],
+    });
     const api = nodeApi(node.address, TOKEN);
     const [one, two] = [await api.claim(), await api.claim()];
     await runInGuest(api, two, "echo private > ../../tmp/mine");
@@ -212,6 +238,8 @@ test("the same attempts succeed where nothing isolates, so they can fail", async
       hostPort: (onHost.address() as { port: number }).port,
       abstract,
       otherPort: 1,
+      descriptor: DESCRIPTOR,
+      key: perl ? READ_KEY : "",
       nekot: "?",
     };
     const { stdout } = await runInGuest(api, one, attempts(facts, process.execPath));
@@ -224,6 +252,7 @@ test("the same attempts succeed where nothing isolates, so they can fail", async
         "see the host's processes",
         "reach a port of the host's loopback",
         "reach an abstract socket of the host",
+        ...(perl ? ["read a key of the host"] : []),
       ]),
     );
     await killed;

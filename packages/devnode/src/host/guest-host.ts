@@ -7,6 +7,7 @@ import { createGroupMaker, type CgroupLayout } from "./cgroup-group.ts";
 import type { EgressPolicy } from "./egress-gate.ts";
 import { startGuest, type Guest, type GuestEnvironment, type GuestRequest } from "./guest.ts";
 import { readHostView } from "./guest-tree.ts";
+import { inheritedDescriptors } from "./inherited-descriptors.ts";
 import { idRangeFor, readIdMap, type IdRange } from "./id-range.ts";
 import type { Isolation } from "./launch.ts";
 import { readMountTable } from "./mount-table.ts";
@@ -96,6 +97,7 @@ export async function createGuestHost(options: GuestHostOptions): Promise<GuestH
       mounts: readMountTable(),
       groups,
       egress: options.egress,
+      inherited: inheritedDescriptors(),
       nextRange: () => ids?.(),
     };
     const follow = async (started: Promise<Guest>): Promise<void> => {

@@ -1,10 +1,10 @@
 import { spawn, type ChildProcess } from "node:child_process";
-import { mkdirSync } from "node:fs";
+import { closeSync, mkdirSync, openSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { DevNodeError } from "../errors.ts";
-import { ENVD_PORT, HTTP_DOOR, SOCKS_DOOR, type GuestConfig } from "../guest/guest-config.ts";
+import { ENVD_PORT, HTTP_DOOR, SOCKS_DOOR, STATUS_FD, type GuestConfig } from "../guest/guest-config.ts";
 import { AGENT_ENTRY, type AgentFiles } from "./agent-files.ts";
 import type { GroupMaker, GuestGroup } from "./cgroup-group.ts";
 import { openEgressGate, type EgressGate, type EgressPolicy } from "./egress-gate.ts";
@@ -56,6 +56,8 @@ export interface GuestEnvironment {
   readonly mounts: readonly MountEntry[];
   readonly groups?: GroupMaker | undefined;
   readonly egress: EgressPolicy;
+  /** Descriptors of the host that a guest must not get. */
+  readonly inherited: readonly number[];
   /** The id range of the next guest, or none. */
   nextRange(): IdRange | undefined;
 }
@@ -150,16 +152,27 @@ export async function startGuest(environment: GuestEnvironment, request: GuestRe
     });
     const relayPath = join(environment.sockets.short, `${request.id}.r`);
     const listener = isolated ? await createHandedListener(relayPath) : undefined;
+    const nothing = openSync("/dev/null", "r+");
     let child: ChildProcess;
     try {
+      const stdio: ("pipe" | "ignore" | number)[] = ["pipe", "ignore", "pipe", listener?.fd ?? "ignore", "pipe"];
+      for (const fd of environment.inherited) {
+        while (stdio.length <= fd) {
+          stdio.push("ignore");
+        }
+        if (fd > STATUS_FD) {
+          stdio[fd] = nothing;
+        }
+      }
       child = spawn(launch.command, launch.args, {
-        stdio: ["pipe", "ignore", "pipe", listener?.fd ?? "ignore", "pipe"],
+        stdio,
         // A session of its own: a key press in the host's terminal stops the host, and the host stops the guests.
         detached: true,
         cwd: "/",
         env: { PATH: HOST_PATH, HOME: isolated ? "/root" : join(tree, "home/user"), LANG: "C.UTF-8" },
       });
     } finally {
+      closeSync(nothing);
       listener?.release();
     }
     const processes = superviseChild(child, run, request.id, group, isolation);

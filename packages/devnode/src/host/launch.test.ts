@@ -30,9 +30,9 @@ describe("a launch", () => {
 
   test("enters its cgroup before anything else runs", () => {
     const launch = planLaunch({ ...input, isolation: "unshare", group: "/cg/guest" });
-    expect([launch.command, launch.args[1], launch.args[2]]).toEqual([
+    expect([launch.command, launch.args[1]?.split("\n", 1)[0], launch.args[2]]).toEqual([
       "/bin/sh",
-      'echo 0 > "$0/cgroup.procs" && exec "$@"',
+      'echo 0 > "$0/cgroup.procs" || exit 1',
       "/cg/guest",
     ]);
   });

@@ -1,6 +1,7 @@
 import { DEVICES, GUEST_TOOLS, GUEST_UID, type HostView, type ReadOnlyBind } from "./guest-tree.ts";
 import type { IdRange } from "./id-range.ts";
 import { lockedFlags, type MountEntry } from "./mount-table.ts";
+import { withOwnKeyring } from "./session-keyring.ts";
 import { commandLine, quote } from "./shell.ts";
 
 /** How guests are kept apart from the host and from each other. */
@@ -57,11 +58,10 @@ function init(agent: readonly string[]): string[] {
 /** Builds the command line of a guest. */
 export function planLaunch(input: LaunchInput): Launch {
   const inner = wrap(input);
-  const entered =
-    input.group === undefined
-      ? inner
-      : ["/bin/sh", "-c", 'echo 0 > "$0/cgroup.procs" && exec "$@"', input.group, ...inner];
-  const [command = "", ...args] = entered;
+  const enter = input.group === undefined ? [] : ['echo 0 > "$0/cgroup.procs" || exit 1'];
+  const become = input.isolation === "process" ? 'exec "$@"' : withOwnKeyring(process.arch);
+  const script = [...enter, become].join("\n");
+  const [command, ...args] = ["/bin/sh", "-c", script, input.group ?? "sh", ...inner] as const;
   return { command, args, needsIdMap: input.isolation !== "process" && input.range !== undefined };
 }
 

@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import {
   claimRequestSchema,
@@ -41,7 +42,11 @@ async function readText(request: IncomingMessage): Promise<string> {
   if (size > MAX_BODY) {
     throw new Refusal(400, "invalid request body");
   }
-  return Buffer.concat(chunks).toString("utf8");
+  const bytes = Buffer.concat(chunks);
+  if (!isUtf8(bytes)) {
+    throw new Refusal(400, "invalid request body");
+  }
+  return bytes.toString("utf8");
 }
 
 function parse(text: string): unknown {

@@ -254,6 +254,14 @@ async function claimAndLeave(node: FakeNode, when: Promise<unknown>): Promise<vo
   await call.catch(() => undefined);
 }
 
+test("a claim that is not UTF-8 is a bad body", async () => {
+  await using node = await startFakeNode({ token: TOKEN });
+  const body = Buffer.from('{"template":"\u00ff"}', "latin1");
+  const headers = { authorization: `Bearer ${TOKEN}` };
+  const answer = await fetch(`http://${node.address}/v1/claim`, { method: "POST", headers, body });
+  expect([answer.status, await answer.json()]).toEqual([400, { error: "invalid request body" }]);
+});
+
 test("a client that leaves before its claim is answered leaves no sandbox behind", async () => {
   const gate = Promise.withResolvers<void>();
   let started = 0;

@@ -252,5 +252,7 @@ function refuseRaw(socket: Socket, refusal: Refusal): void {
   // What the client may still send is read and dropped: unread bytes would turn the answer into a reset.
   socket.resume();
   socket.end(`${lines.join("\r\n")}\r\n\r\n${body}`);
-  socket.setTimeout(5000, () => socket.destroy());
+  // Not the socket's own time-out: bytes that still come would put it off for ever.
+  const late = setTimeout(() => socket.destroy(), 5000);
+  socket.once("close", () => clearTimeout(late));
 }

@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { DevNodeOptions, FreezerKind, Isolation } from "../index.ts";
@@ -14,22 +14,39 @@ export interface NodeProcess extends AsyncDisposable {
   crash(): Promise<void>;
 }
 
+/** What a node's parent leaves it. */
+export interface Inheritance {
+  /** A descriptor, and the number under which the node gets it. */
+  readonly descriptor?: { readonly fd: number; readonly as: number } | undefined;
+  /** Command line in front of the node's. */
+  readonly prefix?: readonly string[] | undefined;
+}
+
 /** Starts a node and waits until its pools are full. `uid` runs it as that user, which needs root. */
-export async function startNodeProcess(options: DevNodeOptions, uid?: number): Promise<NodeProcess> {
+export async function startNodeProcess(
+  options: DevNodeOptions,
+  uid?: number,
+  { descriptor, prefix = [] }: Inheritance = {},
+): Promise<NodeProcess> {
   const main = fileURLToPath(new URL("./node-process-main.ts", import.meta.url));
-  const child = spawn(process.execPath, ["--conditions=@org/source", main, JSON.stringify(options)], {
-    stdio: ["ignore", "pipe", "pipe"],
+  const words = [...prefix, process.execPath, "--conditions=@org/source", main, JSON.stringify(options)];
+  const more: ("ignore" | number)[] = Array.from({ length: (descriptor?.as ?? 2) - 2 }, () => "ignore" as const);
+  if (descriptor !== undefined) {
+    more[descriptor.as - 3] = descriptor.fd;
+  }
+  const child: ChildProcess = spawn(words[0] ?? "", words.slice(1), {
+    stdio: ["ignore", "pipe", "pipe", ...more],
     cwd: "/",
     ...(uid === undefined ? {} : { uid, gid: uid }),
   });
   const exited = once(child, "exit");
   let errors = "";
-  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => {
     errors += text;
   });
   const line = await new Promise<string>((resolve, reject) => {
     let text = "";
-    child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
+    child.stdout?.setEncoding("utf8").on("data", (chunk: string) => {
       text += chunk;
       if (text.includes("\n")) {
         resolve(text);
