@@ -7,6 +7,7 @@ import {
   lstatSync,
   mkdirSync,
   readlinkSync,
+  rmSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
@@ -228,11 +229,31 @@ export async function makeGuestTree(tree: string, view: HostView, options: TreeO
     }
   }
   for (const bind of [...view.binds, ...options.extraBinds]) {
+    clearTheWay(tree, bind.to);
     if (bind.directory) {
       folder(bind.to, 0o755, 0);
     } else {
       mkdirSync(join(tree, bind.to, ".."), { recursive: true });
       file(bind.to, "", 0o644, 0);
+    }
+  }
+}
+
+/**
+ * Removes what stands where a mount point goes and is none, links above all: what is made behind a link of a template is
+ * made somewhere on the host.
+ */
+function clearTheWay(tree: string, path: string): void {
+  let at = tree;
+  const names = path.split("/").filter((name) => name !== "");
+  for (const [index, name] of names.entries()) {
+    at = join(at, name);
+    const stat = lstatSync(at, { throwIfNoEntry: false });
+    if (stat === undefined) {
+      return;
+    }
+    if (!stat.isDirectory() && (index + 1 < names.length || !stat.isFile())) {
+      rmSync(at);
     }
   }
 }
