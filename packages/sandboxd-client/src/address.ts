@@ -19,8 +19,10 @@ export interface NodeAddress {
  * @throws SandboxdError `bad_request` for anything else, credentials, a path or a query included.
  */
 export function parseNodeAddress(text: string): NodeAddress {
+  // Credentials that somebody put there stay out of the log.
+  const shown = JSON.stringify(text.replace(/(^|\/\/).*@/s, "$1***@"));
   const refuse = (why: string): SandboxdError =>
-    new SandboxdError("bad_request", `sandboxd address ${JSON.stringify(text)}: ${why}`, { delivery: "no" });
+    new SandboxdError("bad_request", `sandboxd address ${shown}: ${why}`, { delivery: "no" });
   if (!/^[\x21-\x7e]+$/.test(text)) {
     throw refuse("must be printable ASCII without spaces");
   }

@@ -79,15 +79,25 @@ describe("a claim", () => {
     expect(await clientOf(pool, node.address).claim({ template: "t" })).toEqual(expected);
   });
 
-  it.each([["[]"], ["null"], ["not json"], [""], ['{"id":"sb_1"}'], ['{"redirect":"a:1"}']])(
-    "refuses the reply %j, which may hide a sandbox",
-    async (body) => {
-      await using node = await oneAnswer(200, body);
-      await using pool = createNodePool();
-      const error = await failure(clientOf(pool, node.address).claim({ template: "t" }));
-      expect(error).toMatchObject({ code: "bad_reply", delivery: "maybe" });
-    },
-  );
+  it.each([
+    ["[]"],
+    ["null"],
+    ["not json"],
+    [""],
+    ['{"id":"sb_1"}'],
+    ['{"redirect":"a:1"}'],
+    ['{"id":"../../v1/drain","token":"t"}'],
+    ['{"id":"..","token":"t"}'],
+    ['{"id":"sb 1","token":"t"}'],
+    ['{"id":"sb_é","token":"t"}'],
+    [`{"id":"${"x".repeat(300)}","token":"t"}`],
+    ['{"id":"sb_1","token":"a\\r\\nb: c"}'],
+  ])("refuses the reply %j, which may hide a sandbox", async (body) => {
+    await using node = await oneAnswer(200, body);
+    await using pool = createNodePool();
+    const error = await failure(clientOf(pool, node.address).claim({ template: "t" }));
+    expect(error).toMatchObject({ code: "bad_reply", delivery: "maybe" });
+  });
 
   it("says once when it is sent, and not when it never was", async () => {
     await using node = await oneAnswer(200, "{}");
@@ -439,6 +449,34 @@ describe("tokenFrom", () => {
     } finally {
       await rm(dir, { recursive: true });
     }
+  });
+
+  it.each([
+    ["", "is blank"],
+    [" \n\t\n", "is blank"],
+    ["two tokens", "must be printable ASCII"],
+    ["line\nline", "must be printable ASCII"],
+    ["\u0000\u0001", "must be printable ASCII"],
+    ["töken", "must be printable ASCII"],
+  ])("refuses a file with %j, by name and without showing it", async (content, why) => {
+    const dir = await mkdtemp(join(tmpdir(), "token-"));
+    try {
+      const file = join(dir, "token");
+      await writeFile(file, content);
+      const error = await failure(tokenFrom("literal", file));
+      expect(error).toMatchObject({ code: "token_file" });
+      expect(error.message).toContain(`sandboxd: token file ${JSON.stringify(file)}`);
+      expect(error.message).toContain(why);
+      expect(content.trim() !== "" && error.message.includes(content.trim())).toBe(false);
+    } finally {
+      await rm(dir, { recursive: true });
+    }
+  });
+
+  it("refuses a literal that no header can carry, without showing it", async () => {
+    const error = await failure(tokenFrom("two tokens", ""));
+    expect(error).toMatchObject({ code: "bad_request", message: expect.stringContaining("printable ASCII") });
+    expect(error.message).not.toContain("two");
   });
 
   it("names a file that cannot be read", async () => {

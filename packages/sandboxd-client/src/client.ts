@@ -245,6 +245,11 @@ function readClaim(value: unknown): ClaimOutcome {
   if (token === undefined) {
     throw new TypeError("a sandbox without a token");
   }
+  // What no later request could carry is no sandbox that anybody can use.
+  bearer(token);
+  if (idSegment(id) !== id) {
+    throw new TypeError("a sandbox whose id is no path segment");
+  }
   return {
     kind: "delivered",
     reply: {

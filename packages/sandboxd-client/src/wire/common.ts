@@ -80,15 +80,16 @@ export function toText(value: unknown): string | undefined {
 }
 
 /**
- * Reads an RFC 3339 time of a reply. Absent for what is no time, and for the zero time of year 1, by which nodes say
- * "none".
+ * Reads an RFC 3339 time of a reply. Absent for what is no time, for a year of more than four digits, which could not
+ * be told on, and for the zero time of year 1, by which nodes say "none".
  */
 export function parseWireTime(value: unknown): Date | undefined {
-  if (typeof value !== "string" || value.length < 20 || value.startsWith("000")) {
+  if (typeof value !== "string" || value.length < 20 || value.startsWith("000") || !/^[0-9]/.test(value)) {
     return undefined;
   }
   const date = new Date(value);
-  return Number.isNaN(date.getTime()) || date.getUTCFullYear() <= 1 ? undefined : date;
+  const year = date.getUTCFullYear();
+  return year > 1 && year <= 9999 ? date : undefined;
 }
 
 /** Zero-time rule of {@link parseWireTime} for a value that stays text: cheap, so the rest is checked when it is parsed. */
