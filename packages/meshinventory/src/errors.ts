@@ -1,11 +1,12 @@
 /**
  * Why the mesh inventory could not start.
  * - `no-seeds`: no seed was given.
+ * - `bad-seed`: a seed is no address, or the token fits into no request: dialing again would not help.
  * - `unauthorized`: a seed refused the token (401, or 403 for a tenant's token).
  * - `no-advertise-addr`: a seed does not say where clients reach it, so it has no key.
  * - `no-seed-answered`: none answered in time.
  */
-export type MeshStartCode = "no-seeds" | "unauthorized" | "no-advertise-addr" | "no-seed-answered";
+export type MeshStartCode = "no-seeds" | "bad-seed" | "unauthorized" | "no-advertise-addr" | "no-seed-answered";
 
 /** A failed start. Nothing is left running after it. */
 export class MeshStartError extends Error {

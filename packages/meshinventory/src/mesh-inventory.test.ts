@@ -1,10 +1,10 @@
 import { getEventListeners } from "node:events";
 import type { Logger } from "@org/scale";
-import { createNodePool, type PollCallOptions } from "@org/sandboxd-client";
+import { createNodePoller, createNodePool, type PollCallOptions } from "@org/sandboxd-client";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
-import { MeshInventory, MeshStartError, type MeshInventoryOptions } from "./index.ts";
+import { MeshInventory, MeshStartError, type MeshInventoryOptions, type NodeReader } from "./index.ts";
 import { FakeMesh, pool, row, type FakeNode } from "./testing/fake-mesh.ts";
 
 const HOUR = 3_600_000;
@@ -387,6 +387,32 @@ describe("a tick", () => {
     await running;
   });
 
+  it.each([
+    ["a port that no node has", "b:0"],
+    ["a path", "http://b:1/v1"],
+    ["another scheme", "ftp://b:1"],
+    ["a space", "b c:1"],
+  ])("does not start when one of the seeds carries %s, though others answer", async (_name, seed) => {
+    const mesh = new FakeMesh();
+    mesh.add("a:1");
+    await using nodes = createNodePool();
+    const dial = (address: string): NodeReader =>
+      address === "a:1" ? mesh.dial(address) : createNodePoller({ address, pool: nodes });
+    const error: unknown = await start(mesh, ["a:1", seed], { dial }).catch((reason: unknown) => reason);
+    expect(error).toMatchObject({ code: "bad-seed", seed, message: expect.stringContaining(JSON.stringify(seed)) });
+  });
+
+  it("does not show the credentials of a seed, nor a token that fits into no request", async () => {
+    await using nodes = createNodePool();
+    for (const options of [{ seeds: ["http://user:pass@b:1"] }, { seeds: ["b:1"], token: "user pass" }]) {
+      const error: unknown = await MeshInventory.start({ ...options, pool: nodes, signal: life.signal }).catch(
+        (reason: unknown) => reason,
+      );
+      expect(error).toMatchObject({ code: "bad-seed" });
+      expect(String(error)).not.toMatch(/user|pass/);
+    }
+  });
+
   it("is not held by a reader that ignores its signal", async () => {
     const mesh = new FakeMesh();
     mesh.add("a:1");
@@ -613,7 +639,7 @@ describe("over real connections", () => {
     const { signal } = life;
     for (const seed of ["127.0.0.1:1", " b:1", ""]) {
       await expect(MeshInventory.start({ seeds: [seed], pool: nodes, signal })).rejects.toMatchObject({
-        code: "no-seed-answered",
+        code: seed === "127.0.0.1:1" ? "no-seed-answered" : "bad-seed",
         seed,
       });
     }

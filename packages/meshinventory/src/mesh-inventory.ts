@@ -119,7 +119,7 @@ export class MeshInventory implements InventorySource {
   /**
    * Polls the seeds, polls the members they name, and goes on polling until the signal fires. Takes two intervals at
    * most.
-   * @throws MeshStartError when a seed refuses the token or has no key, or none answers; the signal's reason when it
+   * @throws MeshStartError when a seed is no address, a seed refuses the token or has no key, or none answers; the signal's reason when it
    * fires before the first snapshot; TypeError for options out of range.
    */
   static async start(options: MeshInventoryOptions): Promise<MeshInventory> {
@@ -127,6 +127,7 @@ export class MeshInventory implements InventorySource {
       throw new MeshStartError("no-seeds", "meshinventory: at least one seed is required");
     }
     const mesh = new MeshInventory(options);
+    mesh.#dialSeeds();
     let began = performance.now();
     const { answers, joined } = await mesh.#tick();
     options.signal.throwIfAborted();
@@ -310,6 +311,17 @@ export class MeshInventory implements InventorySource {
     }
     for (const addr of left) {
       logger.info({ func, addr }, "mesh member left");
+    }
+  }
+
+  /** A seed that can never be dialed is a mistake of the caller, also beside others that can. */
+  #dialSeeds(): void {
+    for (const seed of this.#seeds) {
+      try {
+        this.#connect(seed);
+      } catch (error) {
+        throw new MeshStartError("bad-seed", `meshinventory: ${errorText(error)}`, { seed, cause: error });
+      }
     }
   }
 
