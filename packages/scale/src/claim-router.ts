@@ -1,6 +1,6 @@
-import type { NodePools, PoolKey } from "./domain.ts";
+import type { NodeInventory, NodePools, PoolKey } from "./domain.ts";
 import { abortedError, throwIfAborted } from "./detached-work.ts";
-import { ScaleError } from "./errors.ts";
+import { isScaleError, ScaleError } from "./errors.ts";
 import { describeFailure } from "./node-failures.ts";
 import type { Logger, NodeClaim, NodeClaimReply, NodeClients } from "./ports.ts";
 import type { Candidate, RoutingTable } from "./routing-table.ts";
@@ -25,7 +25,14 @@ export interface ClaimRoute {
   readonly claim: NodeClaim;
   readonly promoted: boolean;
   readonly signal: AbortSignal | undefined;
+  /** A node's current view. */
+  readonly viewOf: (node: string) => NodeInventory | undefined;
+  /** Called when a node may have delivered without saying so, with its view from before the request. */
+  readonly onUncertain: (node: string, before: NodeInventory | undefined) => void;
 }
+
+/** Nodes name two. What one of them makes up must not have the fleet asked for minutes. */
+const MAX_TARGETS = 8;
 
 type Attempt =
   | { readonly kind: "delivered"; readonly reply: DeliveredReply }
@@ -66,7 +73,7 @@ export async function routeClaim(route: ClaimRoute): Promise<Delivery> {
       if (delivery !== undefined) {
         return delivery;
       }
-      targets = attempt.targets;
+      targets = attempt.targets.slice(0, MAX_TARGETS);
       reason = "redirected to nodes that delivered nothing";
     } else {
       reason = attempt.reason;
@@ -94,7 +101,7 @@ async function followRedirect(
     noRedirect: true,
     requirePromoted: claim.requirePromoted === true || redirect.requirePromoted ? true : undefined,
   };
-  for (const target of redirect.targets) {
+  for (const target of new Set(redirect.targets.slice(0, MAX_TARGETS))) {
     const node = route.table.nodeAt(target);
     if (node === undefined) {
       logger.debug(
@@ -131,6 +138,7 @@ async function attemptClaim(
   promotedPath: boolean,
 ): Promise<Attempt> {
   throwIfAborted(route.signal);
+  const before = route.viewOf(node.node);
   try {
     const reply = await route.clients.forAddress(node.address).claim(claim, { signal: route.signal });
     if (reply.kind === "empty") {
@@ -138,7 +146,14 @@ async function attemptClaim(
     }
     return reply.kind === "delivered" ? { kind: "delivered", reply } : reply;
   } catch (error) {
-    return failedAttempt(route, node, error, promotedPath);
+    try {
+      return failedAttempt(route, node, error, promotedPath);
+    } catch (failed) {
+      if (isScaleError(failed, "claim_failed")) {
+        route.onUncertain(node.node, before);
+      }
+      throw failed;
+    }
   }
 }
 

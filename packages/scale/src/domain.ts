@@ -83,6 +83,12 @@ export interface ClaimOptions {
   /** Allow nodes that hold a promoted template when no warm pool matches. */
   readonly promoted?: boolean | undefined;
   /**
+   * Nobody else claims under this name, so that a sandbox which appears under it after a claim without an answer (a
+   * time-out, a lost reply) is nobody's: it is then released instead of living until its lease ends.
+   * @default false
+   */
+  readonly uniqueName?: boolean | undefined;
+  /**
    * Cancels the claim while no request was sent. Once the claim body is on the wire the caller is released at once,
    * the answer is awaited in the background, and a sandbox that was still delivered is released.
    */

@@ -187,6 +187,17 @@ describe("release", () => {
 });
 
 describe("read", () => {
+  it("takes no other sandbox for the one that was asked for: its token is somebody else's", async () => {
+    const { nodes, store } = fleet();
+    nodes.node("a:7777").script("sandbox", () => ({
+      archived: false,
+      token: "another's",
+      entry: { name: "other/y", id: "sb_00000000000000bb", phase: "Running" },
+    }));
+    await expect(store.read("key", ID)).rejects.toMatchObject({ code: "node_failed", id: ID });
+    await expect(store.read("key", ID)).resolves.toMatchObject({ token: "secret" });
+  });
+
   it.each([
     ["running", "Running", false, false],
     ["hibernated", "Hibernated", false, true],

@@ -6,6 +6,7 @@ import { DetachedWork, throwIfAborted } from "./detached-work.ts";
 import type { Assignment, ClaimOptions, PoolKey, Sandbox, SandboxRecord } from "./domain.ts";
 import { isScaleError, ScaleError } from "./errors.ts";
 import { claimKey, nameKey, NodeIndex } from "./node-index.ts";
+import { LateClaims } from "./late-claims.ts";
 import { verbError } from "./node-failures.ts";
 import { Overlay } from "./overlay.ts";
 import type {
@@ -73,6 +74,7 @@ class ScatterGatherStore implements SandboxStore {
   readonly #finder: SandboxFinder;
   readonly #list: SandboxList;
   readonly #detached = new DetachedWork();
+  readonly #late: LateClaims;
   readonly #releaseListeners = new Set<(node: string, id: string) => void>();
 
   constructor(source: InventorySource, options: StoreOptions) {
@@ -96,6 +98,7 @@ class ScatterGatherStore implements SandboxStore {
       views: this.#views,
     };
     this.#list = new SandboxList(shared);
+    this.#late = new LateClaims({ ...shared, release: (node, id) => this.#release(node, id) });
     this.#finder = new SandboxFinder({
       ...shared,
       clients: this.#clients,
@@ -130,6 +133,12 @@ class ScatterGatherStore implements SandboxStore {
           claim,
           promoted: options.promoted === true,
           signal,
+          viewOf: (node) => this.#source.nodeInventory(node),
+          onUncertain: (node, before) => {
+            if (options.uniqueName === true) {
+              this.#late.watch(node, claim.claimRef, before);
+            }
+          },
         }),
       signal,
       {
@@ -175,6 +184,14 @@ class ScatterGatherStore implements SandboxStore {
   async read(node: string, id: string, options: CallOptions = {}): Promise<SandboxRecord> {
     const startedAt = performance.now();
     const row = await this.#call("read", node, id, options.signal, (client) => client.sandbox(id, options));
+    if (row !== undefined && row.entry.id !== id) {
+      // Its token belongs to somebody else.
+      throw new ScaleError("node_failed", `sandboxd read of "${id}" on node "${node}": it sent another sandbox`, {
+        node,
+        id,
+        verb: "read",
+      });
+    }
     const entry = row && this.#overlay.resolve(node, id, row.entry, startedAt);
     if (row === undefined || entry === undefined) {
       throw new ScaleError("not_found", `sandboxd read of "${id}" on node "${node}": unknown sandbox`, {
@@ -250,8 +267,9 @@ class ScatterGatherStore implements SandboxStore {
     return () => void this.#releaseListeners.delete(own);
   }
 
-  settled(): Promise<void> {
-    return this.#detached.settled();
+  async settled(): Promise<void> {
+    await this.#detached.settled();
+    await this.#late.settled();
   }
 
   /** A relay with the sandbox's own token wakes it. */
