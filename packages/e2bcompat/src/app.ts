@@ -9,6 +9,7 @@ import type { Call, Direct } from "./call.ts";
 import { CORS_HEADERS, preflight } from "./cors.ts";
 import { CLIENT_GONE, failureFor } from "./error-answers.ts";
 import type { E2bError } from "./errors.ts";
+import { endAnswer } from "./last-words.ts";
 import { create } from "./routes/create.ts";
 import { connect, pause, refresh, remove, resume, setLease } from "./routes/lifecycle.ts";
 import { get, listAll, listPage, logs, logsV2 } from "./routes/read.ts";
@@ -132,7 +133,7 @@ function honoPath(pattern: string): string {
   return pattern.replaceAll(/\{(\w+)\}/g, ":$1");
 }
 
-function write({ outgoing, closing }: Direct, answer: Answer): Response {
+function write({ incoming, outgoing, closing }: Direct, answer: Answer): Response {
   const headers = answerHeaders(answer);
   const { undelivered } = answer;
   if (undelivered !== undefined) {
@@ -145,7 +146,7 @@ function write({ outgoing, closing }: Direct, answer: Answer): Response {
   const length = answer.body === undefined ? undefined : { "content-length": Buffer.byteLength(answer.body) };
   const close = closing() ? { connection: "close" } : undefined;
   outgoing.writeHead(answer.status, { ...headers, ...length, ...close });
-  outgoing.end(answer.body);
+  endAnswer(incoming, outgoing, answer.body);
   return RESPONSE_ALREADY_SENT;
 }
 

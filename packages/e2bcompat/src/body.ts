@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { isScaleError, ScaleError } from "@org/scale";
 import type { Call, Direct } from "./call.ts";
 import { E2bError } from "./errors.ts";
@@ -13,11 +14,19 @@ function gone(cause: unknown): ScaleError {
   return new ScaleError("aborted", "the client closed the connection while it sent its request", { cause });
 }
 
-function readIncoming({ incoming, bodyIdleTimeoutMs }: Direct): Promise<string> {
+/** JSON is UTF-8: what is not would be changed by decoding it. */
+function decodeText(bytes: Buffer): string {
+  if (!isUtf8(bytes)) {
+    throw new E2bError("bad_request", "the request body is not UTF-8");
+  }
+  return bytes.toString("utf8");
+}
+
+function readIncoming({ incoming, bodyIdleTimeoutMs }: Direct): Promise<Buffer> {
   if (Number(incoming.headers["content-length"]) > MAX_BODY_BYTES) {
     return Promise.reject(tooLarge());
   }
-  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const chunks: Buffer[] = [];
   let size = 0;
   const idle = setTimeout(() => {
@@ -44,7 +53,7 @@ function readIncoming({ incoming, bodyIdleTimeoutMs }: Direct): Promise<string> 
   const onEnd = (): void => {
     stop();
     const [first] = chunks;
-    resolve((chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks)).toString("utf8"));
+    resolve(chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks));
   };
   const onBroken = (error?: Error): void => {
     stop();
@@ -92,12 +101,12 @@ async function readWeb(call: Call): Promise<string> {
     reader.cancel(error).catch(() => undefined);
     throw error;
   }
-  return Buffer.concat(chunks).toString("utf8");
+  return decodeText(Buffer.concat(chunks));
 }
 
 async function readText(call: Call): Promise<string> {
   if (call.direct !== undefined) {
-    return readIncoming(call.direct);
+    return decodeText(await readIncoming(call.direct));
   }
   try {
     return await readWeb(call);

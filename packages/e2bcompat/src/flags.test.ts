@@ -124,7 +124,7 @@ describe("load", () => {
   it.each([
     ["no domain", {}, "invalid_options", "--e2b-domain"],
     ["no key", { "e2b-domain": "d" }, "invalid_options", "--e2b-api-key-file"],
-    ["a key file without keys", { "e2b-domain": "d", "e2b-api-key-file": "blank" }, "invalid_options", "API key"],
+    ["a key file without keys", { "e2b-domain": "d", "e2b-api-key-file": "blank" }, "invalid_file", "holds no key"],
     ["no such key file", { "e2b-domain": "d", "e2b-api-key-file": "nope" }, "file_unreadable", "nope"],
     ["a bad key line", { "e2b-domain": "d", "e2b-api-key-file": "bad" }, "invalid_file", "line 1"],
     ["no such alias file", { "e2b-template-aliases": "nope" }, "file_unreadable", "nope"],

@@ -161,6 +161,9 @@ export class Flags {
       this.apiKeyFile === undefined
         ? []
         : parseKeyFile(await read("API key", this.apiKeyFile), namespace, this.apiKeyFile);
+    if (keys.length === 0 && this.apiKeyFile !== undefined && !allowAnonymous) {
+      throw new E2bError("invalid_file", `key file ${JSON.stringify(this.apiKeyFile)} holds no key`);
+    }
     if (keys.length === 0 && !allowAnonymous) {
       throw new E2bError(
         "invalid_options",

@@ -16,9 +16,12 @@ const TIERS: ReadonlyMap<string, { readonly cpuCount: number; readonly memoryMB:
 
 const MEBIBYTE = 1_048_576;
 
+/** The last second that RFC 3339 can write. */
+const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59);
+
 /** RFC 3339 in UTC at second precision: some clients parse nothing else. */
 export function rfc3339(ms: number): string {
-  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
+  return `${new Date(Math.min(ms, LAST_MS)).toISOString().slice(0, 19)}Z`;
 }
 
 function positive(value: number | undefined): number | undefined {

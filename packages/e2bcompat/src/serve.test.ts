@@ -249,6 +249,70 @@ describe("what is not HTTP, or not for us", () => {
     expect((await exchange(fleet.port, "GET /health HTTP/1.0\r\n\r\n")).status).toBe(204);
   });
 
+  it.each([
+    ["no HTTP", "\u0016\u0003\u0001garbage\r\n\r\n"],
+    ["too large a head", `GET / HTTP/1.1\r\nX: ${"a".repeat(20_000)}\r\n\r\n`],
+    ["CONNECT", "CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n"],
+  ])("closes a connection after %s, also when the client keeps its side open and goes on", async (_name, bytes) => {
+    const { port } = await serveFleet();
+    const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+    onTestFinished(() => void socket.destroy());
+    const closed = new Promise((resolve) => socket.once("error", resolve));
+    const chatter = setInterval(() => socket.write("and on"), 100);
+    onTestFinished(() => clearInterval(chatter));
+    socket.write(bytes);
+    const answer = parseAnswer(await text(socket));
+    expect(answer.status).toBeGreaterThanOrEqual(400);
+    expect(JSON.parse(answer.body)).toMatchObject({ code: answer.status });
+    await closed;
+  });
+
+  it.each([
+    ["a body over the cap", "POST", "/sandboxes", KEY_1, 400],
+    ["a wrong key", "POST", "/sandboxes", "wrong", 401],
+    ["an unknown path", "PUT", "/nope", KEY_1, 404],
+    ["a route without a body", "GET", "/v2/sandboxes", KEY_1, 200],
+  ])("answers %s while the client still sends, and lets it finish", async (_name, method, path, key, status) => {
+    const { port } = await serveFleet();
+    const socket = open(port);
+    const answer = text(socket);
+    socket.write(`${method} ${path} HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\nConnection: close\r\n`);
+    socket.write("Transfer-Encoding: chunked\r\n\r\n");
+    const piece = chunk("a".repeat(65_536));
+    for (let sent = 0; sent < 64; sent += 1) {
+      await new Promise<void>((resolve, reject) => {
+        socket.write(piece, (error) => (error ? reject(error) : resolve()));
+      });
+    }
+    socket.write("0\r\n\r\n");
+    expect(parseAnswer(await answer)).toMatchObject({ status });
+  });
+
+  it("does not read on for ever behind its answer", async () => {
+    const { port } = await serveFleet();
+    const socket = open(port);
+    const ended = new Promise((resolve) => socket.once("close", resolve));
+    socket.write(`POST /nope HTTP/1.1\r\nHost: x\r\nX-API-Key: ${KEY_1}\r\nContent-Length: 99999999\r\n\r\n`);
+    const chatter = setInterval(() => socket.write("and on"), 50);
+    onTestFinished(() => clearInterval(chatter));
+    await ended;
+    expect(socket.destroyed).toBe(true);
+  });
+
+  it("refuses a body that is not UTF-8 instead of changing it", async () => {
+    const { port } = await serveFleet();
+    const body = Buffer.from('{"templateID":"\u00ff"}', "latin1");
+    const answer = await exchange(
+      port,
+      `POST /sandboxes HTTP/1.1\r\n${HEAD}Content-Length: ${body.length}\r\n\r\n`,
+      body,
+    );
+    expect([answer.status, JSON.parse(answer.body)]).toEqual([
+      400,
+      { code: 400, message: "the request body is not UTF-8" },
+    ]);
+  });
+
   it("survives connections that break at every byte of a request", async () => {
     const fleet = await serveFleet();
     const whole = `POST /v2/sandboxes HTTP/1.1\r\nHost: x\r\nX-API-Key: ${KEY_1}\r\nContent-Length: 21\r\n\r\n{"templateID":"base"}`;

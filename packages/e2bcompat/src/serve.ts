@@ -10,6 +10,7 @@ import type { Answer } from "./answer.ts";
 import { DIRECT } from "./call.ts";
 import type { Direct } from "./call.ts";
 import { E2bError } from "./errors.ts";
+import { endAnswer, endConnection } from "./last-words.ts";
 
 /** Serves a request that came through our own listener. */
 type ServeFetch = (request: Request, env: object) => Response | Promise<Response>;
@@ -51,7 +52,8 @@ const STATUS_TEXT: Readonly<Record<number, string>> = {
 /** Answers on a connection whose request the HTTP parser did not hand out, then closes it. */
 function refuseRaw(socket: Duplex, status: number, message: string): void {
   const body = failure(status, message).body ?? "";
-  socket.end(
+  endConnection(
+    socket,
     `HTTP/1.1 ${status} ${STATUS_TEXT[status] ?? "Error"}\r\nContent-Type: application/json\r\n` +
       `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   );
@@ -71,11 +73,11 @@ function onClientError(error: Error & { code?: string }, socket: Duplex): void {
   }
 }
 
-function refuse(outgoing: ServerResponse, answer: Answer): void {
+function refuse(incoming: IncomingMessage, outgoing: ServerResponse, answer: Answer): void {
   const { status, body = "" } = answer;
   const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
   outgoing.writeHead(status, { ...headers, connection: "close" });
-  outgoing.end(body);
+  endAnswer(incoming, outgoing, body);
 }
 
 /** Makes the HTTP server, not yet listening. Every error it can answer has a JSON body. */
@@ -104,18 +106,17 @@ function makeServer({ fetch, bodyIdleTimeoutMs }: Listening, closing: () => bool
     },
     (incoming, outgoing) => {
       if (incoming.headers.host === undefined && incoming.httpVersion === "1.1") {
-        refuse(outgoing, failure(400, "the Host header is missing"));
+        refuse(incoming, outgoing, failure(400, "the Host header is missing"));
         return;
       }
       listener(incoming, outgoing).catch(() => outgoing.destroy());
     },
   );
   server.on("clientError", onClientError);
-  server.on("checkExpectation", (_incoming: IncomingMessage, outgoing: ServerResponse) =>
-    refuse(outgoing, failure(417, "only the expectation 100-continue is supported")),
+  server.on("checkExpectation", (incoming: IncomingMessage, outgoing: ServerResponse) =>
+    refuse(incoming, outgoing, failure(417, "only the expectation 100-continue is supported")),
   );
   server.on("connect", (_incoming: IncomingMessage, socket: Duplex) => {
-    socket.on("error", () => undefined);
     refuseRaw(socket, 405, "method not allowed");
   });
   return server;

@@ -75,6 +75,7 @@ async function claim(service: Service, call: Call, body: CreateSandbox, asked: s
     metadata: body.metadata ?? undefined,
     onExpire: body.autoPause === true ? "archive" : undefined,
     noEgress: body.allow_internet_access === false ? true : undefined,
+    uniqueName: true,
     signal,
   };
   const name = service.newName();
