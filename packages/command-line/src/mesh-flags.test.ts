@@ -29,11 +29,13 @@ describe("the flags about nodes", () => {
     ["0", 0],
     ["1m30s", 90_000],
     ["200ms", 200],
+    ["10ms", 10],
+    ["24h", 86_400_000],
   ])("an interval of %s is %i ms", (text, ms) => {
     expect(meshFlags({ ...unset, "inventory-poll": text }).pollIntervalMs).toBe(ms);
   });
 
-  test.each(["-1s", "10", "", "soon"])("an interval of %j is refused", (text) => {
+  test.each(["-1s", "10", "", "soon", "1ns", "9ms", "24h1s", "9999999h"])("an interval of %j is refused", (text) => {
     expect(() => meshFlags({ ...unset, "inventory-poll": text })).toThrow(UsageError);
   });
 });

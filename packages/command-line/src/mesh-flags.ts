@@ -2,6 +2,10 @@ import { UsageError } from "./command-line.ts";
 import type { FlagOptions, FlagValues } from "./command-line.ts";
 import { durationMs } from "./duration.ts";
 
+/** No fleet answers in less, and everything older than a day is no inventory. */
+const MIN_POLL_MS = 10;
+const MAX_POLL_MS = 86_400_000;
+
 /** Heading of the flags about nodes. */
 const NODES = "Nodes:";
 
@@ -57,9 +61,10 @@ export interface MeshFlags {
 export function meshFlags(values: FlagValues): MeshFlags {
   const poll = textOf(values, "inventory-poll");
   const pollIntervalMs = durationMs(poll);
-  if (pollIntervalMs === undefined || pollIntervalMs < 0) {
+  const impossible = pollIntervalMs !== undefined && pollIntervalMs !== 0 && pollIntervalMs < MIN_POLL_MS;
+  if (pollIntervalMs === undefined || impossible || pollIntervalMs > MAX_POLL_MS) {
     throw new UsageError(
-      `invalid value ${JSON.stringify(poll)} for --inventory-poll: want a duration such as 10s or 1m30s`,
+      `invalid value ${JSON.stringify(poll)} for --inventory-poll: want a duration from 10ms to 24h, such as 10s or 1m30s`,
     );
   }
   return {
