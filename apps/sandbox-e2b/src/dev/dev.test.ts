@@ -57,6 +57,20 @@ test("two runs at once serve sandboxes beside each other with the same keys, and
   }
 }, 90_000);
 
+test.each([
+  ["--image=a b", /--image/],
+  ["--image=", /--image/],
+  ["--image=e2b/x", /--image/],
+  ["--refill-delay=-1s", /--refill-delay/],
+  ["--refill-delay=999h", /--refill-delay/],
+])("%s is a usage error", async (flag, message) => {
+  await using folder = await scratchFolder();
+  await using run = startDev(folder.path, "never.env", [flag]);
+  expect(await run.exited).toBe(2);
+  expect(run.stderr.split("\n")[0]).toMatch(message);
+  expect(await readdir(folder.path)).toEqual([]);
+});
+
 test("given values win over made ones, and an empty secret file turns derived tokens off", async () => {
   await using folder = await scratchFolder();
   await using run = startDev(folder.path, "env", [

@@ -18,6 +18,8 @@ import type { DevState } from "./state.ts";
 /** Taken when the address that was not asked for by the caller is in use. */
 const FREE_ADDRESS = "127.0.0.1:0";
 const MAX_NODES = 16;
+/** What a line of an alias file can carry, and a name that the API leaves to built templates aside. */
+const IMAGE = /^(?!e2b\/)[\x21-\x7e]+$/;
 
 /** Nodes that `dev` starts; `undefined` when it uses the caller's. */
 interface NodePlan extends GuestFlags {
@@ -54,6 +56,9 @@ export function checkDev(call: CommandCall): (around: Surroundings) => Promise<v
     warmEgress: countOf(values, "warm-egress"),
   };
   if (nodes.count < 1 || nodes.count > MAX_NODES) throw new UsageError(`--nodes must lie between 1 and ${MAX_NODES}`);
+  if (!IMAGE.test(nodes.image)) {
+    throw new UsageError(`invalid value ${JSON.stringify(nodes.image)} for --image: want a name without spaces`);
+  }
   const plan: DevPlan = { call, given, nodes: seeds.length > 0 ? undefined : nodes };
   return (around) => serveDev(plan, around);
 }

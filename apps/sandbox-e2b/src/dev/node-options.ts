@@ -5,6 +5,8 @@ import { countOf } from "../flags.ts";
 
 const ISOLATIONS = ["auto", "bubblewrap", "unshare", "process"] as const;
 
+const MAX_DELAY_MS = 86_400_000;
+
 /** What the flags that `dev` and `dev-node` share say about a node. */
 export type GuestFlags = Pick<DevNodeOptions, "isolation" | "maxClaims" | "refillDelayMs">;
 
@@ -20,9 +22,10 @@ export function guestFlags(values: FlagValues): GuestFlags {
   }
   const delay = textOf(values, "refill-delay");
   const refillDelayMs = durationMs(delay);
-  if (refillDelayMs === undefined || refillDelayMs < 0) {
+  // Timers hold no more than 24 days.
+  if (refillDelayMs === undefined || refillDelayMs < 0 || refillDelayMs > MAX_DELAY_MS) {
     throw new UsageError(
-      `invalid value ${JSON.stringify(delay)} for --refill-delay: want a duration such as 500ms or 2s`,
+      `invalid value ${JSON.stringify(delay)} for --refill-delay: want a duration up to 24h, such as 500ms or 2s`,
     );
   }
   const maxClaims = countOf(values, "max-claims");
