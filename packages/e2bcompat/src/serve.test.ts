@@ -420,6 +420,19 @@ describe("the drain", () => {
     expect(fleet.lines.filter((line) => line.level === "error")).toHaveLength(0);
   });
 
+  it("is not held up by connections that have left HTTP and whose clients keep them", async () => {
+    const fleet = await serveFleet({ drainTimeoutMs: 100 });
+    const ended = ["CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n", "no HTTP\r\n\r\n"].map(async (bytes) => {
+      const socket = connect({ port: fleet.port, host: "127.0.0.1", allowHalfOpen: true });
+      socket.on("error", () => undefined);
+      onTestFinished(() => void socket.destroy());
+      socket.write(bytes);
+      return text(socket);
+    });
+    await Promise.all(ended);
+    await fleet.stop();
+  });
+
   it("cuts what is not finished in time, and says so", async () => {
     const fleet = await serveFleet({ drainTimeoutMs: 100 });
     const { answer, deliver } = await slowCreate(fleet);

@@ -171,6 +171,10 @@ async function drain(server: Server, sockets: ReadonlySet<Socket>, timeoutMs: nu
   const end = setTimeout(() => {
     cut = sockets.size;
     server.closeAllConnections();
+    // The server forgets connections that have left HTTP, and would wait for them for ever.
+    for (const socket of sockets) {
+      socket.destroy();
+    }
   }, timeoutMs);
   await closed;
   clearInterval(idle);
