@@ -356,6 +356,33 @@ describe("Connect calls", () => {
     }
   });
 
+  it.each(["process.Process/Start", "process.Process/Connect", "process.Process/List"])(
+    "of %s get no head before their request is complete",
+    async (method) => {
+      await using guest = await startGuest();
+      const unary = method.endsWith("List");
+      const socket = connect(guest.port, "127.0.0.1");
+      socket.on("error", () => undefined);
+      let received = "";
+      socket.on("data", (data) => (received += data.toString("latin1")));
+      socket.write(
+        `POST /${method} HTTP/1.1\r\nHost: guest\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n` +
+          `Content-Type: application/${unary ? "" : "connect+"}json\r\n\r\n`,
+      );
+      // The daemon has seen the head by the time it has answered a later request.
+      expect((await guest.call("GET", "/health")).status).toBe(204);
+      expect(received).toBe("");
+      const message = method.endsWith("Start") ? { process: { cmd: "/bin/true" } } : {};
+      const body = unary ? Buffer.from(JSON.stringify(message)) : envelope(message);
+      socket.write(Buffer.concat([Buffer.from(`${body.length.toString(16)}\r\n`), body, Buffer.from("\r\n")]));
+      expect((await guest.call("GET", "/health")).status).toBe(204);
+      expect(received).toBe("");
+      socket.write("0\r\n\r\n");
+      await once(socket, "close");
+      expect(received).toMatch(/^HTTP\/1\.1 200 /);
+    },
+  );
+
   it.each([
     ["a body that is not JSON", "{", {}, 400, "invalid_argument"],
     ["an empty body", "", {}, 400, "invalid_argument"],

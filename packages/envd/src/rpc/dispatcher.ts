@@ -64,10 +64,12 @@ export function createDispatcher(options: {
     const requests = decodeAll(input, format, readEnvelopes(bodyOf(req), options.maxMessageBytes));
     if (methodKind === "client_streaming") {
       const reply = (await Promise.race([method.impl(requests, call), limits.over])) as MessageInitShape<DescMessage>;
+      openStream(res, format);
       res.write(encodeEnvelope(encodeMessage(output, format.codec, reply)));
       return;
     }
     const request = await onlyMessage(requests);
+    openStream(res, format);
     using stream = createResponseStream(res, {
       schema: output,
       codec: format.codec,
@@ -99,15 +101,6 @@ export function createDispatcher(options: {
       if (format === undefined || format.enveloped !== (method.desc.methodKind !== "unary")) {
         return refuseContentType(res, method.desc);
       }
-      if (format.enveloped) {
-        // Clients and proxies wait for the head: it goes out before the first message exists.
-        res.writeHead(200, {
-          "content-type": contentTypeOf(format),
-          "cache-control": "no-cache, no-transform",
-          "x-accel-buffering": "no",
-        });
-        res.flushHeaders();
-      }
       try {
         if (refused !== undefined) throw refused;
         const encoding = req.headers[format.enveloped ? "connect-content-encoding" : "content-encoding"];
@@ -120,12 +113,28 @@ export function createDispatcher(options: {
         if (res.destroyed || req.errored !== null) return undefined;
         const known = asEnvdError(error, `${method.desc.name} failed`);
         if (!(error instanceof EnvdError)) options.logger.error({ method: path, error }, "method failed");
-        if (format.enveloped) res.end(encodeEndOfStream(known));
-        else sendJson(res, known.status, { code: known.code, message: known.message });
+        if (format.enveloped) {
+          openStream(res, format);
+          res.end(encodeEndOfStream(known));
+        } else sendJson(res, known.status, { code: known.code, message: known.message });
       }
       return undefined;
     },
   };
+}
+
+/**
+ * Sends the head of a stream, once. Clients and proxies wait for it, so it goes out before the first message exists; but
+ * not before the request was read: a client that sees an answer while it still sends gives its request up.
+ */
+function openStream(res: ServerResponse, format: WireFormat): void {
+  if (res.headersSent) return;
+  res.writeHead(200, {
+    "content-type": contentTypeOf(format),
+    "cache-control": "no-cache, no-transform",
+    "x-accel-buffering": "no",
+  });
+  res.flushHeaders();
 }
 
 function refuseContentType(res: ServerResponse, { methodKind }: DescMethod): void {
