@@ -1,12 +1,16 @@
+import { createHmac } from "node:crypto";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { Flags as ProxyFlags } from "@org/envdproxy";
 import type { Logger } from "@org/scale";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { serve } from "./compose.ts";
 import type { ProxyConfig } from "./compose.ts";
 
-/** A node with one sandbox, `sb_0123456789abcdef` of the namespace `team`. */
+/** A node with one sandbox, `sb_0123456789abcdef` of the namespace `team`, in which nothing listens. */
 async function startNode(): Promise<{ readonly address: string; readonly asked: string[] } & AsyncDisposable> {
   const asked: string[] = [];
   const row = {
@@ -26,7 +30,8 @@ async function startNode(): Promise<{ readonly address: string; readonly asked: 
       [`/v1/sandboxes/${row.id}`]: { ...row, token: "claim-token" },
     };
     const reply = replies[path];
-    response.writeHead(reply === undefined ? 404 : 200, { "content-type": "application/json" });
+    const missing = path.includes("/ports/") ? 502 : 404;
+    response.writeHead(reply === undefined ? missing : 200, { "content-type": "application/json" });
     response.end(JSON.stringify(reply ?? { error: "not found" }));
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -106,6 +111,34 @@ describe("serving", () => {
     await using node = await startNode();
     await using proxy = await run(configOf({ seeds: [node.address], namespace }));
     expect((await fetch(`${proxy.origin}/files`, toSandbox)).status).toBe(status);
+  });
+});
+
+describe("flags that reach the data plane", () => {
+  test.each([
+    ["none", 401],
+    ["3000", 502],
+  ])("with public ports %s a request without a token for port 3000 is %i", async (ports, status) => {
+    await using node = await startNode();
+    await using proxy = await run(configOf({ seeds: [node.address], namespace: "" }, { "public-ports": ports }));
+    const headers = { "e2b-sandbox-id": "sb-0123456789abcdef", "e2b-sandbox-port": "3000" };
+    expect((await fetch(`${proxy.origin}/`, { headers })).status).toBe(status);
+  });
+
+  test("with the secret the derived token is the sandbox's, and the node's own is not", async () => {
+    await using node = await startNode();
+    const folder = await mkdtemp(join(tmpdir(), "envd-proxy-"));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    const envdSecretFile = join(folder, "secret");
+    await writeFile(envdSecretFile, "a secret\n");
+    await using proxy = await run(configOf({ seeds: [node.address], namespace: "", envdSecretFile }));
+    const derived = createHmac("sha256", "a secret").update("claim-token").digest("hex");
+    const statuses = [derived, "claim-token"].map(async (token) => {
+      const headers = { ...toSandbox.headers, "x-access-token": token };
+      return (await fetch(`${proxy.origin}/files`, { headers })).status;
+    });
+    // That nothing listens is found out with the right token only.
+    expect(await Promise.all(statuses)).toEqual([502, 401]);
   });
 });
 

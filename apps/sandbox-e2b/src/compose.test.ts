@@ -135,6 +135,48 @@ describe("serving", () => {
     expect([...claims].filter((port) => polls.has(port))).toEqual([]);
   });
 
+  test.each([
+    ["none", 401],
+    ["3000", 502],
+    ["all", 502],
+  ])("with public ports %s a request without a token for port 3000 is %i", async (ports, status) => {
+    await using node = await fakeNode();
+    const flags = { ...proxyHere, "envd-proxy-public-ports": ports };
+    await using running = await run(configOf(flags, { seeds: [node.address] }));
+    const headers = { "e2b-sandbox-id": "sb-0123456789abcdef", "e2b-sandbox-port": "3000" };
+    expect((await fetch(`http://${running.at.proxy}/`, { headers })).status).toBe(status);
+  });
+
+  test.each([
+    [false, "GET / HTTP/1.1\r\n"],
+    [true, "PRI * HTTP/2.0\r\n"],
+  ])("with HTTP/2 to guests %s, guests hear %j first", async (guestHttp2, line) => {
+    const id = "sb_0123456789abcdef";
+    const heard = Promise.withResolvers<string>();
+    await using node = await fakeNode({
+      handle: (incoming, response) => {
+        if (incoming.url?.startsWith(`/v1/sandboxes/${id}`) !== true) return false;
+        const key = { template: "img", net: "none", size: "small" };
+        const row = { id, claim_ref: "default/one", key, token: "claim-token" };
+        response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(row));
+        return true;
+      },
+      relay: (socket) => socket.once("data", (bytes: Buffer) => heard.resolve(bytes.toString("latin1"))),
+    });
+    const flags = { ...proxyHere, "envd-proxy-guest-http2": guestHttp2 };
+    await using running = await run(configOf(flags, { seeds: [node.address] }));
+    const stop = new AbortController();
+    const headers = {
+      "e2b-sandbox-id": "sb-0123456789abcdef",
+      "e2b-sandbox-port": "3000",
+      "x-access-token": "claim-token",
+    };
+    const asked = fetch(`http://${running.at.proxy}/`, { headers, signal: stop.signal });
+    expect((await heard.promise).slice(0, line.length)).toBe(line);
+    stop.abort();
+    await expect(asked).rejects.toThrow();
+  });
+
   test("a listener that is bound already is used for the proxy", async () => {
     await using node = await fakeNode();
     await using listener = await bindListener("127.0.0.1:0");

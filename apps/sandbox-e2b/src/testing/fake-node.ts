@@ -1,6 +1,7 @@
 import { createServer } from "node:http";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
 
 /** A node that answers what the mesh poller asks, and what a test scripts. */
 export interface FakeNode extends AsyncDisposable {
@@ -20,11 +21,13 @@ export interface FakeNodeOptions {
   readonly peers?: readonly string[];
   /** Answers further requests; what it leaves alone is 404. */
   readonly handle?: (request: IncomingMessage, response: ServerResponse) => boolean;
+  /** Stands in for the guest behind every relay. Without it there are no relays. */
+  readonly relay?: (guest: Duplex) => void;
 }
 
 /** Starts a node on a free loopback port. */
 export async function fakeNode(options: FakeNodeOptions = {}): Promise<FakeNode> {
-  const { token = "", anonymous = false, peers = [], handle } = options;
+  const { token = "", anonymous = false, peers = [], handle, relay } = options;
   const requests: string[] = [];
   const clientPorts = new Map<string, Set<number>>();
   let address = "";
@@ -53,6 +56,15 @@ export async function fakeNode(options: FakeNodeOptions = {}): Promise<FakeNode>
       answer(404, { error: "not found" });
     }
   });
+  const relays = new Set<Duplex>();
+  if (relay !== undefined) {
+    server.on("upgrade", (_request, socket) => {
+      relays.add(socket);
+      socket.on("error", () => undefined);
+      socket.write("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n");
+      relay(socket);
+    });
+  }
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
   return {
@@ -61,6 +73,7 @@ export async function fakeNode(options: FakeNodeOptions = {}): Promise<FakeNode>
     clientPorts,
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
+      for (const socket of relays) socket.destroy();
       await new Promise((resolve) => server.close(resolve));
     },
   };
