@@ -420,6 +420,18 @@ describe("the drain", () => {
     expect(fleet.lines.filter((line) => line.level === "error")).toHaveLength(0);
   });
 
+  it("answers requests that have arrived and were not read yet", async () => {
+    const fleet = await serveFleet();
+    const sockets = Array.from({ length: 20 }, () => open(fleet.port));
+    await Promise.all(sockets.map((socket) => new Promise((resolve) => socket.once("connect", resolve))));
+    const answers = sockets.map((socket) => text(socket));
+    for (const socket of sockets) {
+      socket.write("GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    await fleet.stop();
+    expect((await Promise.all(answers)).map((answer) => parseAnswer(answer).status)).toEqual(sockets.map(() => 204));
+  });
+
   it("is not held up by connections that have left HTTP and whose clients keep them", async () => {
     const fleet = await serveFleet({ drainTimeoutMs: 100 });
     const ended = ["CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n", "no HTTP\r\n\r\n"].map(async (bytes) => {
@@ -442,6 +454,39 @@ describe("the drain", () => {
     expect(fleet.lines.find((line) => line.level === "error")?.message).toBe("e2b-compatible API server shutdown");
     deliver();
     await fleet.server.settled();
+    expect(fleet.node.sandboxes).toHaveLength(0);
+  });
+
+  it("tells a kept connection with its last answer that it closes", async () => {
+    const fleet = await serveFleet();
+    const { promise: asked, resolve } = Promise.withResolvers<void>();
+    const { promise: late, resolve: deliver } = Promise.withResolvers<void>();
+    fleet.node.script("claim", async (call) => {
+      resolve();
+      await late;
+      return fleet.node.claim(call.claim!);
+    });
+    const socket = open(fleet.port);
+    const answer = text(socket);
+    const body = '{"templateID":"base"}';
+    socket.write(`POST /v2/sandboxes HTTP/1.1\r\nHost: x\r\nX-API-Key: ${KEY_1}\r\n`);
+    socket.write(`Content-Length: ${body.length}\r\n\r\n${body}`);
+    await asked;
+    const stopped = fleet.stop();
+    deliver();
+    const { status, head } = parseAnswer(await answer);
+    expect([status, /^connection: (.*)$/m.exec(head)?.[1]?.trim()]).toEqual([201, "close"]);
+    await stopped;
+  });
+
+  it("waits for the release of a sandbox whose client was cut off", async () => {
+    const fleet = await serveFleet({ drainTimeoutMs: 100 });
+    const { answer, deliver } = await slowCreate(fleet);
+    const stopped = fleet.stop();
+    await expect(answer).rejects.toThrow(/socket hang up|ECONNRESET/);
+    deliver();
+    await stopped;
+    expect(fleet.calls("release")).toHaveLength(1);
     expect(fleet.node.sandboxes).toHaveLength(0);
   });
 
