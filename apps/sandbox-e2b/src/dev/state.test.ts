@@ -1,4 +1,4 @@
-import { readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { chmod, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -35,6 +35,13 @@ describe("the state", () => {
     expect(await readFile(state.keyFile, "utf8")).toMatch(/^e2b_[0-9a-f]{40} default\ne2b_[0-9a-f]{40} second\n$/);
     expect(await readFile(state.aliasFile, "utf8")).toBe("base img:1\nubuntu img:1\n");
     expect(await readFile(state.tokenFile, "utf8")).toMatch(/^[0-9a-f]{64}\n$/);
+  });
+
+  test("closes a folder that was open to others", async () => {
+    await using folder = await scratchFolder();
+    await chmod(folder.path, 0o755);
+    await openState(folder.path, "img:1");
+    expect((await stat(folder.path)).mode & 0o777).toBe(0o700);
   });
 
   test("keeps its secrets from run to run, and what its owner changed", async () => {
