@@ -42,6 +42,17 @@ describe("failureFor", () => {
     expect(body.message === "the reason").toBe(shown);
   });
 
+  it("calls a sandbox gone only when every node has said so", () => {
+    for (const [unanswered, status, later] of [
+      [0, 404, undefined],
+      [1, 503, "1"],
+      [40, 503, "1"],
+    ] as const) {
+      const { answer } = failureFor(new ScaleError("not_found", SECRET, { unanswered }));
+      expect([answer.status, answer.headers?.["retry-after"]]).toEqual([status, later]);
+    }
+  });
+
   it("says what is wrong with the caller's input, and invents words for a node that has none", () => {
     expect(failureFor(new ScaleError("bad_request", "ports are numbers")).answer.body).toContain("ports are numbers");
     for (const nodeMessage of [undefined, ""]) {

@@ -75,7 +75,14 @@ const SCALE: Readonly<Record<ScaleErrorCode, Rule<ScaleError>>> = {
       ? { answer: failure(error.status, nodeReason(error, "the node refused the request")), loudness: undefined }
       : claimFailure(error),
   claim_failed: claimFailure,
-  not_found: () => ({ answer: failure(404, "sandbox not found"), loudness: undefined }),
+  // A 404 tells clients that the sandbox is gone: only said when no node was left that may hold it.
+  not_found: (error) =>
+    error.unanswered > 0
+      ? {
+          answer: failure(503, "the sandbox was not found, but not every node answered: retry later", RETRY_LATER),
+          loudness: "warn",
+        }
+      : { answer: failure(404, "sandbox not found"), loudness: undefined },
   node_refused: (error) => {
     const { status } = error;
     if (status === undefined || status < 400 || status > 499 || refusedFleetToken(error)) {
