@@ -2,6 +2,7 @@ import { createServer } from "node:http";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { setTimeout as sleep } from "node:timers/promises";
 import { getRequestListener } from "@hono/node-server";
 import type { Logger } from "@org/scale";
 import { formatAddress, parseBindAddress } from "@org/sandbox-address";
@@ -38,6 +39,8 @@ interface Listening {
 const KEEP_ALIVE_MS = 310_000;
 const HEADERS_TIMEOUT_MS = 10_000;
 const DRAIN_CHECK_MS = 50;
+/** No connection for so long means that none is waiting. */
+const QUIET_MS = 10;
 /** What releases of sandboxes that were cut off get at least, on top of the drain. */
 const RELEASE_GRACE_MS = 2000;
 
@@ -157,17 +160,40 @@ function untilAborted(signal: AbortSignal): Promise<void> {
   });
 }
 
+/**
+ * Takes the connections that the system holds for us: closing the listener would reset them, and their requests with
+ * them. The loop takes one at a turn.
+ */
+async function takeWaiting(server: Server): Promise<void> {
+  const end = performance.now() + DRAIN_CHECK_MS;
+  let taken = 0;
+  const count = (): void => {
+    taken += 1;
+  };
+  server.on("connection", count);
+  let before = -1;
+  while (before !== taken && performance.now() < end) {
+    before = taken;
+    await sleep(QUIET_MS);
+  }
+  server.off("connection", count);
+}
+
 /** Lets requests in flight finish within the time, then cuts what is left. Resolves with how many were cut. */
 async function drain(server: Server, sockets: ReadonlySet<Socket>, timeoutMs: number): Promise<number> {
+  await takeWaiting(server);
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-  for (const socket of sockets) {
-    // Connections that never sent anything are not idle in the server's eyes.
-    if (socket.bytesRead === 0) {
-      socket.destroy();
-    }
-  }
   let cut = 0;
-  const idle = setInterval(() => server.closeIdleConnections(), DRAIN_CHECK_MS);
+  const idle = setInterval(() => {
+    server.closeIdleConnections();
+    for (const socket of sockets) {
+      // Connections that never sent anything are not idle in the server's eyes. Not at once: a request that has arrived
+      // may still wait to be read.
+      if (socket.bytesRead === 0) {
+        socket.destroy();
+      }
+    }
+  }, DRAIN_CHECK_MS);
   const end = setTimeout(() => {
     cut = sockets.size;
     server.closeAllConnections();
