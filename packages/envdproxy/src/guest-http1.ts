@@ -4,9 +4,13 @@ import type { GuestEvents, GuestLeg, GuestRequest } from "./guest-leg.ts";
 import type { RawHeaders } from "./raw-headers.ts";
 import { ResponseParser } from "./response-parser.ts";
 
+/** Pieces below this are joined: each of them costs far more memory than it holds while a client does not read. */
+const SMALL_BYTES = 1024;
+
 /** The guest's body; asks for more by letting the relay flow. */
 class GuestBody extends Readable {
   readonly #relay: Duplex;
+  #small: Buffer[] = [];
 
   constructor(relay: Duplex) {
     // Twice what a socket reads at a time, so that the relay need not stop and go for every piece.
@@ -16,6 +20,32 @@ class GuestBody extends Readable {
 
   override _read(): void {
     this.#relay.resume();
+  }
+
+  /** Takes a piece. Small ones wait for {@link flush}. */
+  add(piece: Buffer): void {
+    if (piece.length < SMALL_BYTES) {
+      this.#small.push(piece);
+      return;
+    }
+    this.flush();
+    this.#give(piece);
+  }
+
+  /** To be called at the end of what one read brought. */
+  flush(): void {
+    const [first] = this.#small;
+    if (first !== undefined) {
+      const joined = this.#small.length === 1 ? first : Buffer.concat(this.#small);
+      this.#small = [];
+      this.#give(joined);
+    }
+  }
+
+  #give(piece: Buffer): void {
+    if (!this.push(piece)) {
+      this.#relay.pause();
+    }
   }
 }
 
@@ -105,14 +135,11 @@ export function requestHttp1(relay: Duplex, head: GuestRequest, events: GuestEve
         phase = "answering";
         events.onResponse({ ...info, body, trailers: () => trailers });
       },
-      onBody: (piece) => {
-        if (!body.push(piece)) {
-          relay.pause();
-        }
-      },
+      onBody: (piece) => body.add(piece),
       onEnd: (last) => {
         trailers = last;
         phase = "over";
+        body.flush();
         body.push(null);
       },
     },
@@ -124,6 +151,7 @@ export function requestHttp1(relay: Duplex, head: GuestRequest, events: GuestEve
     }
     try {
       parser.feed(bytes);
+      body.flush();
     } catch (error) {
       broken(error instanceof Error ? error : new Error(String(error)));
     }
