@@ -394,6 +394,18 @@ describe("the life of a command", () => {
     await expect.poll(async () => (await guest.process().list({})).processes.length).toBe(0);
   });
 
+  it.each(["0", "1", "2", "5"])(
+    "blames its time and not the caller when that is over at once: %s ms",
+    async (limit) => {
+      await using guest = await startGuest();
+      const body = envelope({ process: { cmd: "sleep", args: ["100"] }, stdin: false });
+      const stream = await openStream(guest.port, "/process.Process/Start", body, { "connect-timeout-ms": limit });
+      const frames = await stream.all();
+      expect(frames.at(-1)).toMatchObject({ flags: 2, json: { error: { code: "deadline_exceeded" } } });
+      await expect.poll(async () => (await guest.process().list({})).processes.length).toBe(0);
+    },
+  );
+
   it("ends with its time even when the caller has left", async () => {
     await using guest = await startGuest();
     const body = envelope({ process: { cmd: "sleep", args: ["100"] }, stdin: false });

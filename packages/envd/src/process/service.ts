@@ -47,7 +47,7 @@ export function createProcessService(options: ProcessServiceOptions): ProcessSer
     const ready = await prepareLaunch(guest, user, config, options.launch);
     const events: ChildEvents = { onOutput: () => undefined, onEnd: () => undefined };
     const pty = request.pty === undefined ? undefined : await options.loadPty();
-    if (call.signal.aborted) throw new EnvdError("canceled", "the client left before the command was started");
+    if (call.signal.aborted) throw abortError(call.signal);
     const child =
       pty === undefined
         ? await spawnPipeChild(ready, request.stdin ?? true, options.pipes, events)
@@ -161,6 +161,12 @@ export function createProcessService(options: ProcessServiceOptions): ProcessSer
       table[Symbol.dispose]();
     },
   };
+}
+
+/** The call's own end, which is its time, or else its client's. */
+function abortError({ reason }: AbortSignal): EnvdError {
+  if (reason instanceof EnvdError) return reason;
+  return new EnvdError("canceled", "the client left before the command was started");
 }
 
 function signalName(signal: Signal): "SIGKILL" | "SIGTERM" {
