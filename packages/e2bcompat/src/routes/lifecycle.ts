@@ -75,7 +75,16 @@ export async function pause(service: Service, call: Call, asked: string): Promis
   if (paused) {
     throw new E2bError("conflict", "the sandbox is already paused");
   }
-  await service.store.pause(node, id);
+  try {
+    await service.store.pause(node, id);
+  } catch (error) {
+    // Clients read 409 as "already paused" and go on. A node pauses a paused sandbox again without complaint, so its
+    // conflict means that this one cannot be paused.
+    if (isScaleError(error, "node_refused") && error.status === 409) {
+      throw new E2bError("bad_request", `this sandbox cannot be paused: ${error.nodeMessage ?? "its node refuses"}`);
+    }
+    throw error;
+  }
   return empty(204);
 }
 
