@@ -51,6 +51,62 @@ it("joins the tiny chunks of one read, which would cost more than they hold", as
   expect(pieces.length).toBeLessThanOrEqual(2);
 });
 
+it("sends what had to wait as one chunk, whole and in order, the end behind it", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.integer({ min: 1, max: 3000 }), { maxLength: 60 }),
+      fc.boolean(),
+      async (sizes, slow) => {
+        const written: Buffer[] = [];
+        const relay = new (class extends FedRelay {
+          override _write(bytes: Buffer, _encoding: BufferEncoding, done: () => void): void {
+            written.push(bytes);
+            if (slow) {
+              setImmediate(done);
+            } else {
+              done();
+            }
+          }
+        })();
+        const ignore = (): void => undefined;
+        const leg = requestHttp1(
+          relay,
+          { method: "POST", path: "/", authority: "a", headers: [], empty: false, chunked: true, upgrade: false },
+          { onInform: ignore, onResponse: ignore, onSwitch: ignore, onFailure: ignore, onBroken: ignore },
+        );
+        const datas = sizes.map((size, index) => String.fromCharCode(97 + (index % 26)).repeat(size));
+        for (const data of datas) {
+          leg.body.write(data);
+        }
+        leg.endBody(["X-Sum", "1"]);
+        const whole = (): string => Buffer.concat(written).toString("latin1");
+        while (!whole().endsWith("X-Sum: 1\r\n\r\n")) {
+          await new Promise((resolve) => setImmediate(resolve));
+        }
+        let text = whole().slice(whole().indexOf("\r\n\r\n") + 4);
+        let body = "";
+        let chunks = 0;
+        for (;;) {
+          const size = Number.parseInt(text, 16);
+          const start = text.indexOf("\r\n") + 2;
+          if (size === 0) {
+            break;
+          }
+          body += text.slice(start, start + size);
+          expect(text.slice(start + size, start + size + 2)).toBe("\r\n");
+          text = text.slice(start + size + 2);
+          chunks += 1;
+        }
+        expect(body).toBe(datas.join(""));
+        expect(text).toBe("0\r\nX-Sum: 1\r\n\r\n");
+        expect(chunks).toBeLessThanOrEqual(2);
+        relay.destroy();
+      },
+    ),
+    { numRuns: 40 },
+  );
+});
+
 it("keeps the order of chunks of any sizes however they arrive", async () => {
   await fc.assert(
     fc.asyncProperty(

@@ -72,7 +72,21 @@ class ChunkedBody extends Writable {
   }
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
+    this.#send(chunk, done);
+  }
+
+  /** Pieces that had to wait go as one chunk: thousands of tiny ones would each take the relay's time. */
+  override _writev(waiting: { readonly chunk: Buffer }[], done: (error?: Error | null) => void): void {
+    this.#send(Buffer.concat(waiting.map(({ chunk }) => chunk)), done);
+  }
+
+  #send(chunk: Buffer, done: (error?: Error | null) => void): void {
     const relay = this.#relay;
+    if (chunk.length === 0) {
+      // An empty chunk would be the last one.
+      done();
+      return;
+    }
     relay.cork();
     relay.write(`${chunk.length.toString(16)}\r\n`, "latin1");
     relay.write(chunk);
