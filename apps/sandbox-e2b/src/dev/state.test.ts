@@ -19,6 +19,12 @@ test.each<[string, string, Readonly<Record<string, string>>, string]>([
   expect(stateFolder(flag, env)).toBe(folder);
 });
 
+test.each(["", "relative", "~"])("a home that is none (%j) is no place for secrets", (home) => {
+  expect(() => stateFolder("", {}, home)).toThrow("--state-dir");
+  expect(stateFolder("", { XDG_STATE_HOME: "/xdg" }, home)).toBe("/xdg/sandbox-e2b");
+  expect(stateFolder("/srv", {}, home)).toBe("/srv");
+});
+
 test("a relative state folder is taken from the working directory", () => {
   expect(stateFolder("state", {})).toBe(join(process.cwd(), "state"));
 });

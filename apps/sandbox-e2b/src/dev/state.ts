@@ -14,12 +14,30 @@ export interface DevState {
   readonly aliasFile: string;
 }
 
-/** The per-user state folder: `--state-dir`, else `$XDG_STATE_HOME/sandbox-e2b`, else `~/.local/state/sandbox-e2b`. */
-export function stateFolder(flag: string, env: Readonly<Record<string, string | undefined>>): string {
+/**
+ * The per-user state folder: `--state-dir`, else `$XDG_STATE_HOME/sandbox-e2b`, else `~/.local/state/sandbox-e2b`.
+ * @throws Error when the user has no home; secrets never go to the working directory instead
+ */
+export function stateFolder(
+  flag: string,
+  env: Readonly<Record<string, string | undefined>>,
+  home: string = homeFolder(),
+): string {
   if (flag !== "") return resolve(flag);
   const base = env["XDG_STATE_HOME"];
   // The base directory specification has relative values ignored.
-  return join(base !== undefined && isAbsolute(base) ? base : join(homedir(), ".local", "state"), "sandbox-e2b");
+  if (base !== undefined && isAbsolute(base)) return join(base, "sandbox-e2b");
+  if (!isAbsolute(home)) throw new Error("there is no home folder for the state: set --state-dir");
+  return join(home, ".local", "state", "sandbox-e2b");
+}
+
+/** Empty without one: a user id without an entry, or `HOME=`. */
+function homeFolder(): string {
+  try {
+    return homedir();
+  } catch {
+    return "";
+  }
 }
 
 /**
