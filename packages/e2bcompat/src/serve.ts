@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { getRequestListener } from "@hono/node-server";
 import type { Logger } from "@org/scale";
 import { formatAddress, parseBindAddress } from "@org/sandbox-address";
@@ -39,6 +39,8 @@ interface Listening {
 const KEEP_ALIVE_MS = 310_000;
 const HEADERS_TIMEOUT_MS = 10_000;
 const DRAIN_CHECK_MS = 50;
+/** How long connections that wait are taken at most when the drain begins. */
+const TAKE_MS = 250;
 /** No connection for so long means that none is waiting. */
 const QUIET_MS = 10;
 /** What releases of sandboxes that were cut off get at least, on top of the drain. */
@@ -165,7 +167,7 @@ function untilAborted(signal: AbortSignal): Promise<void> {
  * them. The loop takes one at a turn.
  */
 async function takeWaiting(server: Server): Promise<void> {
-  const end = performance.now() + DRAIN_CHECK_MS;
+  const end = performance.now() + TAKE_MS;
   let taken = 0;
   const count = (): void => {
     taken += 1;
@@ -175,6 +177,9 @@ async function takeWaiting(server: Server): Promise<void> {
   while (before !== taken && performance.now() < end) {
     before = taken;
     await sleep(QUIET_MS);
+    // A busy loop comes here without having looked for connections.
+    await nextTurn();
+    await nextTurn();
   }
   server.off("connection", count);
 }
