@@ -71,6 +71,19 @@ test.each([
   expect(await readdir(folder.path)).toEqual([]);
 });
 
+test("a signal while the guests start ends it without a complaint, and leaves nothing running", async () => {
+  await using folder = await scratchFolder();
+  await using run = startDev(folder.path, "never.env", ["--warm=50"]);
+  await run.output(/starting sandbox-e2b/);
+  while (!(await readdir(join(folder.path, "state", "runs")).catch(() => [])).some((name) => !name.startsWith("."))) {
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  run.signal("SIGTERM");
+  expect(await run.exited).toBe(0);
+  expect(run.stderr).not.toMatch(/^sandbox-e2b: /m);
+  expect(await readdir(join(folder.path, "state", "runs"))).toEqual([]);
+}, 60_000);
+
 test("given values win over made ones, and an empty secret file turns derived tokens off", async () => {
   await using folder = await scratchFolder();
   await using run = startDev(folder.path, "env", [

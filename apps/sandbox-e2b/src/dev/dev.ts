@@ -88,6 +88,9 @@ async function serveDev(plan: DevPlan, around: Surroundings): Promise<void> {
         onServing: (at) => announce(at, { plan, around, prepared, nodes, stateDir: state.dir }),
       },
     );
+  } catch (error) {
+    // A signal during start-up ends the program as it should.
+    if (!around.signal.aborted) throw error;
   } finally {
     await proxyListener?.close();
     await Promise.all(nodes.map((node) => node.close()));
