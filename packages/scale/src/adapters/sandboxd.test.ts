@@ -214,6 +214,15 @@ describe("the node clients", () => {
     ]);
   });
 
+  it.each(["a b", "..", "é", "a\r\nb", "x".repeat(300)])("know no sandbox %j: it fits into no request", async (id) => {
+    const { address, seen } = await node(json(200, {}));
+    const source = new StaticInventorySource([{ node: "n", address }]);
+    const store = createStore(source, { clients: clients() });
+    await expect(store.getByClaimId("", id, () => false)).rejects.toMatchObject({ code: "not_found", unanswered: 0 });
+    await expect(store.read("n", id)).rejects.toMatchObject({ code: "not_found" });
+    expect(seen).toEqual([]);
+  });
+
   it("V1: do not take a node without the route for one without the sandbox", async () => {
     const { address } = await node((_request, response) => void response.writeHead(404).end("404 page not found"));
     await expect(storeOver(address).pause("key", "sb_1")).rejects.toMatchObject({ code: "node_failed" });

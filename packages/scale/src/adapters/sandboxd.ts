@@ -99,8 +99,16 @@ class WireNodeClient implements NodeClient {
   }
 
   async sandbox(id: string, options?: CallOptions): Promise<NodeSandbox | undefined> {
-    const row = await this.#client.sandbox(id, options);
-    return row === undefined ? undefined : sandboxFromRow(row);
+    try {
+      const row = await this.#client.sandbox(id, options);
+      return row === undefined ? undefined : sandboxFromRow(row);
+    } catch (error) {
+      // An id that no request can carry is no node's: not knowing it is an answer, other than silence.
+      if (error instanceof SandboxdError && error.code === "bad_request") {
+        return undefined;
+      }
+      throw error;
+    }
   }
 
   async sandboxesByRef(claimRef: string, options?: CallOptions): Promise<readonly NodeSandbox[]> {
