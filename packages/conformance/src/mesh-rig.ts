@@ -147,6 +147,7 @@ async function startFront(
     image: IMAGE,
     nodeAddresses: nodes.map((node) => node.admin.address),
     pollMs: options.pollMs,
+    frontPid: child.pid,
   };
   await surfacesUp({ ...facts, pollMs: 0 });
   return {

@@ -27,6 +27,8 @@ export interface RigFacts {
   readonly nodeAddresses: readonly string[];
   readonly nodeToken: string;
   readonly pollMs: number;
+  /** Process of the control plane. */
+  readonly frontPid: number;
 }
 
 /** A running `sandbox-e2b dev`, or a front over nodes in other processes. */
@@ -170,6 +172,7 @@ export async function startDev(set: ProcessSet, programs: Programs, options: Dev
       nodeAddresses,
       nodeToken: NODE_TOKEN,
       pollMs,
+      frontPid: front.pid,
     };
     await poolsFull(nodes);
     await surfacesUp(facts);

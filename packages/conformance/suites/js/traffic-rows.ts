@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 
 import { request } from "undici";
@@ -28,28 +28,49 @@ const ask = async (
   };
 };
 
-/** Sends a create and closes the connection in the same breath, so that no answer can have come before. */
-const hangUp = (context: RowContext): Promise<void> =>
+const CREATE = JSON.stringify({ templateID: "base", timeout: 300 });
+
+/** Opens a connection to the control plane. */
+const opened = (context: RowContext): Promise<Socket> =>
   new Promise((resolve, reject) => {
     const { hostname, port } = new URL(context.rig.apiUrl);
-    const body = JSON.stringify({ templateID: "base", timeout: 300 });
-    const socket = connect(Number(port), hostname, () => {
-      socket.write(
-        [
-          "POST /v2/sandboxes HTTP/1.1",
-          `Host: ${hostname}:${port}`,
-          `X-API-KEY: ${context.rig.keys.three}`,
-          "Content-Type: application/json",
-          `Content-Length: ${Buffer.byteLength(body)}`,
-          "",
-          body,
-        ].join("\r\n"),
-      );
-      socket.destroy();
-    });
-    socket.once("close", () => resolve());
+    const socket = connect(Number(port), hostname, () => resolve(socket));
     socket.once("error", reject);
   });
+
+/**
+ * Sends creates and closes their connections. The server stands still meanwhile, so that it learns of both at once: a
+ * client that is slow to hang up may have been answered.
+ */
+const hangUp = async (context: RowContext, count: number): Promise<void> => {
+  const { host } = new URL(context.rig.apiUrl);
+  const sockets = await Promise.all(Array.from({ length: count }, () => opened(context)));
+  process.kill(context.rig.frontPid, "SIGSTOP");
+  try {
+    await Promise.all(
+      sockets.map(
+        (socket) =>
+          new Promise<void>((resolve) => {
+            socket.once("close", () => resolve());
+            socket.write(
+              [
+                "POST /v2/sandboxes HTTP/1.1",
+                `Host: ${host}`,
+                `X-API-KEY: ${context.rig.keys.three}`,
+                "Content-Type: application/json",
+                `Content-Length: ${Buffer.byteLength(CREATE)}`,
+                "",
+                CREATE,
+              ].join("\r\n"),
+              () => socket.destroy(),
+            );
+          }),
+      ),
+    );
+  } finally {
+    process.kill(context.rig.frontPid, "SIGCONT");
+  }
+};
 
 /** Many sandboxes at once, user ports, clients that go away. */
 export const trafficRows: Readonly<Record<string, Row>> = {
@@ -116,7 +137,7 @@ export const trafficRows: Readonly<Record<string, Row>> = {
     const { Sandbox } = context.sdk;
     const options = context.options(context.rig.keys.three);
     const before = await context.claimsMade();
-    await Promise.all(Array.from({ length: 8 }, () => hangUp(context)));
+    await hangUp(context, 8);
     const deadline = Date.now() + 15_000;
     for (;;) {
       const rows = await Promise.all(context.nodes.map((node) => node.sandboxes()));

@@ -1,6 +1,8 @@
 """Many sandboxes at once, user ports, clients that go away."""
 
 import json
+import os
+import signal
 import socket
 import time
 import urllib.parse
@@ -77,10 +79,15 @@ def x4(context):
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}"
     ).encode()
     connections = [socket.create_connection((url.hostname, url.port)) for _ in range(8)]
-    for connection in connections:
-        # In the same breath, so that no answer can have come before.
-        connection.sendall(request)
-        connection.close()
+    # The server stands still meanwhile, so that it learns of request and hang-up at once: a client that is slow to hang
+    # up may have been answered.
+    os.kill(context.rig["frontPid"], signal.SIGSTOP)
+    try:
+        for connection in connections:
+            connection.sendall(request)
+            connection.close()
+    finally:
+        os.kill(context.rig["frontPid"], signal.SIGCONT)
     deadline = time.monotonic() + 15
     while context.on_nodes("ns3/"):
         if time.monotonic() > deadline:
