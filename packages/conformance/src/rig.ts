@@ -41,7 +41,7 @@ export interface Rig extends AsyncDisposable {
 }
 
 /** Aliases every rig knows beside `base`. The first of one image in sort order is what replies name. */
-export const ALIASES = { default: "base", second: "code-interpreter-v1", medium: "medium-box" } as const;
+const ALIASES = { default: "base", second: "code-interpreter-v1", medium: "medium-box" } as const;
 
 /** The image the rigs keep warm guests of. */
 export const IMAGE = "conformance/guest:24.04";
@@ -213,7 +213,7 @@ export async function surfacesUp(facts: RigFacts): Promise<void> {
 }
 
 /** Bundles a front with its nodes; stopping it stops the front and removes the rig's folder. */
-export function rigOf(
+function rigOf(
   facts: RigFacts,
   front: ManagedProcess,
   nodes: readonly NodeAdmin[],

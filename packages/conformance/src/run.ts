@@ -19,7 +19,7 @@ const QUICK_CLIENTS: readonly ClientId[] = ["js-2.51", "js-2.50", "py-2.51"];
 const SEED_SUITES: readonly string[] = ["base", "resume", "commands", "pty", "traffic"];
 
 /** Suites that the harness itself runs, beside those of {@link SHARED_SUITES}. */
-export const HARNESS_SUITES = ["cli", "failures", "startup", "capacity", "mesh", "teardown", "isolation"] as const;
+const HARNESS_SUITES = ["cli", "failures", "startup", "capacity", "mesh", "teardown", "isolation"] as const;
 
 /** Everything a run works with. */
 export interface RunContext {
