@@ -1,3 +1,5 @@
+import { rm } from "node:fs/promises";
+
 import type { Args } from "./args.ts";
 import { CLIENT_ROWS, type ClientId, SHARED_SUITES } from "./catalogue.ts";
 import { type Launcher, launcherFor, runClientSuite } from "./clients.ts";
@@ -249,5 +251,6 @@ async function startFails(
   const timer = setTimeout(() => child.signal("SIGKILL", true), 20_000);
   const { code } = await child.ended;
   clearTimeout(timer);
+  await rm(files.dir, { recursive: true, force: true });
   return { code, stderr: child.stderr() };
 }
