@@ -6,13 +6,17 @@ const root = new URL("..", import.meta.url).pathname;
 interface Stage {
   readonly name: string;
   readonly command: readonly string[];
-  /** Reads the stage's own total out of what it printed. */
+  /** Reads the stage's own total out of what it printed, as groups `passed` and `failed`. */
   readonly count?: RegExp;
 }
 
 const stages: readonly Stage[] = [
   { name: "build", command: ["turbo", "run", "build", "--output-logs=errors-only"] },
-  { name: "check", command: ["node", "scripts/check.ts"], count: /checks: (\d+) passed, (\d+) failed/ },
+  {
+    name: "check",
+    command: ["node", "scripts/check.ts"],
+    count: /checks: (?<passed>\d+) passed, (?<failed>\d+) failed/,
+  },
   {
     name: "unit tests",
     command: ["vitest", "run", "--reporter=dot"],
@@ -50,8 +54,8 @@ for (const stage of stages) {
   const started = Date.now();
   const { code, output } = await run(stage);
   const match = stage.count?.exec(output);
-  const stageFailed = Number(match?.groups?.["failed"] ?? match?.[2] ?? 0);
-  passed += Number(match?.groups?.["passed"] ?? match?.[1] ?? 0);
+  const stageFailed = Number(match?.groups?.["failed"] ?? 0);
+  passed += Number(match?.groups?.["passed"] ?? 0);
   // A stage that fails without counting a failure (it crashed, or was cut short) is a failure of its own.
   failed += stageFailed > 0 ? stageFailed : code === 0 ? 0 : 1;
   console.log(

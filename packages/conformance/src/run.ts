@@ -10,6 +10,7 @@ import type { ResultCollector } from "./results.ts";
 import { frontFlags, type Rig, startDev, type TokenMode, writeRigFiles } from "./rig.ts";
 import { CLI_CLIENT, cliRows } from "../suites/cli.ts";
 import { capacityRows, failureRows, startupRows } from "../suites/failures.ts";
+import { firstScriptRows } from "../suites/first-script.ts";
 import { ISOLATIONS, isolationRows } from "../suites/isolation.ts";
 import { meshRows } from "../suites/mesh.ts";
 import { teardownRows } from "../suites/teardown.ts";
@@ -21,7 +22,16 @@ const QUICK_CLIENTS: readonly ClientId[] = ["js-2.51", "js-2.50", "py-2.51"];
 const SEED_SUITES: readonly string[] = ["base", "resume", "commands", "pty", "traffic"];
 
 /** Suites that the harness itself runs, beside those of {@link SHARED_SUITES}. */
-const HARNESS_SUITES = ["cli", "failures", "startup", "capacity", "mesh", "teardown", "isolation"] as const;
+const HARNESS_SUITES = [
+  "cli",
+  "failures",
+  "first-script",
+  "startup",
+  "capacity",
+  "mesh",
+  "teardown",
+  "isolation",
+] as const;
 
 /** Everything a run works with. */
 export interface RunContext {
@@ -84,6 +94,9 @@ export async function run(context: RunContext): Promise<void> {
         "startup",
         startupRows((label, change) => startFails(context, label, change)),
       );
+    }
+    if (wants("first-script")) {
+      await rowsAndClose(context, "first-script", firstScriptRows(context.set, context.programs));
     }
     if (wants("mesh")) {
       await rowsAndClose(context, "mesh", meshRows(context.set, context.programs, args.isolation));
