@@ -25,7 +25,8 @@ const guestOptions: FlagOptions = {
   },
   "refill-delay": {
     type: "string",
-    default: "0s",
+    // Long enough for the first command of the sandbox that was just taken, which a start would slow down.
+    default: "100ms",
     group: NODE,
     describe: "Wait this long before a taken warm guest is replaced",
   },
