@@ -59,7 +59,9 @@ describe.concurrent("start-up failures", { timeout: 90_000 }, () => {
     const older = "Object.defineProperty(process.versions,'node',{value:'22.18.0'})";
     await using program = startProgram(["--version"], {}, [`--import=data:text/javascript,${older}`]);
     expect(await program.exited).toBe(1);
-    expect(program.stderr).toBe("sandbox-e2b: needs Node.js 22.19 or newer, this is 22.18.0\n");
+    expect(program.stderr).toBe(
+      "sandbox-e2b: needs Node.js 22.19 or newer, this is 22.18.0: put a newer one first on PATH (in a clone: node_modules/.bin)\n",
+    );
   });
 });
 

@@ -19,33 +19,20 @@ interface Banner {
 /** Takes the banner apart as a reader with copy and paste would. Throws when a part is missing. */
 function readBanner(text: string): Banner {
   const env: Record<string, string> = {};
-  for (const [, name = "", value = ""] of text.matchAll(/^\s*export (\w+)='([^']*)'$/gm)) {
+  for (const [, name = "", value = ""] of text.matchAll(/^export (\w+)='([^']*)'$/gm)) {
     env[name] = value;
   }
-  const javascript = indentedBlock(text, /^.*JavaScript: .*$/m);
-  const python = indentedBlock(text, /^.*Python: .*$/m);
+  const javascript = blockBehind(text, /^.*JavaScript: .*$/m);
+  const python = blockBehind(text, /^.*Python: .*$/m);
   assert.ok(env["E2B_API_KEY"] !== undefined && javascript !== "" && python !== "", `the banner is complete\n${text}`);
   return { env, javascript, python };
 }
 
-/** The indented lines behind a heading, without their indentation. */
-function indentedBlock(text: string, heading: RegExp): string {
+/** The lines behind a heading, up to the next empty one. */
+function blockBehind(text: string, heading: RegExp): string {
   const found = heading.exec(text);
-  const lines =
-    found === null
-      ? []
-      : text
-          .slice(found.index + found[0].length)
-          .split("\n")
-          .slice(1);
-  const block: string[] = [];
-  for (const line of lines) {
-    if (line.trim() !== "" && !line.startsWith("     ")) {
-      break;
-    }
-    block.push(line.slice(5));
-  }
-  return block.join("\n").trim();
+  const behind = found === null ? "" : text.slice(found.index + found[0].length).trimStart();
+  return behind.split("\n\n")[0] ?? "";
 }
 
 /** A newcomer's first minute: `dev` without any flag but a folder, then the two scripts as printed. */

@@ -160,7 +160,7 @@ export function createApp(service: Service): Hono {
 
   const finish = (context: Context, pattern: string, startedMs: number, answer: Answer, more: object): Response => {
     const status = answer.status;
-    const durationMs = performance.now() - startedMs;
+    const durationMs = Math.round((performance.now() - startedMs) * 10) / 10;
     logger.info({ ...more, method: context.req.method, route: pattern, status, durationMs }, "request");
     const browser = cors && context.req.header("origin") !== undefined;
     const shown = browser ? { ...answer, headers: { ...answer.headers, ...CORS_HEADERS } } : answer;

@@ -25,6 +25,12 @@ test("the greeting has the environment, a first script in two languages, and whe
   expect(text).not.toContain("Environment file");
 });
 
+test("what is meant to be copied starts at the margin", () => {
+  const lines = banner(facts).split("\n");
+  for (const line of lines) expect(line).toBe(line.trimStart());
+  expect(lines).toContain("sandbox = Sandbox.create()");
+});
+
 test("the greeting names the environment file and what differs from what was expected", () => {
   const text = banner({ ...facts, nodes: 1, envFile: "/x/.env", notes: ["port 1 is taken"] });
   expect(text).toContain("1 node,");

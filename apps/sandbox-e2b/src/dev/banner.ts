@@ -22,7 +22,10 @@ sandbox = Sandbox.create()
 print(sandbox.commands.run("echo hello from $(uname -s)").stdout)
 sandbox.kill()`;
 
-/** The greeting of `dev`: environment, a first script in two languages, where things are. */
+/**
+ * The greeting of `dev`: environment, a first script in two languages, where things are. What is meant to be copied starts
+ * at the margin, since Python would stumble over an indentation.
+ */
 export function banner(facts: BannerFacts): string {
   const exports = Object.entries(facts.variables).map(([name, value]) => `export ${name}='${value}'`);
   const nodes = facts.nodes === 1 ? "1 node" : `${facts.nodes} nodes`;
@@ -33,15 +36,15 @@ export function banner(facts: BannerFacts): string {
     "",
     "1. In another shell:",
     "",
-    ...indent(exports),
+    ...exports,
     "",
     "2. JavaScript: npm install e2b, save as first.mjs, run node first.mjs",
     "",
-    ...indent(JAVASCRIPT.split("\n")),
+    JAVASCRIPT,
     "",
-    "   Python: pip install e2b, save as first.py, run python first.py",
+    "3. Or Python: pip install e2b, save as first.py, run python first.py",
     "",
-    ...indent(PYTHON.split("\n")),
+    PYTHON,
     "",
     ...(facts.envFile === "" ? [] : [`Environment file: ${facts.envFile}`]),
     `State and secrets: ${facts.stateDir}`,
@@ -49,8 +52,4 @@ export function banner(facts: BannerFacts): string {
     "",
   ];
   return `${lines.join("\n")}\n`;
-}
-
-function indent(lines: readonly string[]): string[] {
-  return lines.map((line) => `     ${line}`);
 }

@@ -1,3 +1,4 @@
+import { publicSandboxId } from "@org/sandbox-address";
 import { isScaleError, ScaleError } from "@org/scale";
 import type { Assignment, ClaimOptions, PoolKey } from "@org/scale";
 import { json } from "../answer.ts";
@@ -15,7 +16,10 @@ import { createSandbox, readBody } from "../wire/requests.ts";
 import type { CreateSandbox } from "../wire/requests.ts";
 
 function unknownTemplate(asked: string): E2bError {
-  return new E2bError("not_found", `template ${JSON.stringify(asked)} not found`);
+  return new E2bError(
+    "not_found",
+    `template ${JSON.stringify(asked)} not found: no pool offers it and --e2b-template-aliases does not name it`,
+  );
 }
 
 function noCapacity(asked: string, cause: unknown): E2bError {
@@ -110,7 +114,7 @@ export async function create(service: Service, call: Call): Promise<Answer> {
   const { assignment, pool, built } = await claim(service, call, body, asked);
   const { id, node } = assignment;
   const abandon = (): Promise<void> => service.abandon(node, id);
-  call.sandboxId = id;
+  call.sandboxId = publicSandboxId(id);
   const accessToken = accessTokenOf(settings, assignment.token);
   try {
     stopIfGone(call.signal);
