@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { compareWithKnownLimits, knownLimitsTables, readKnownLimits } from "./known-limits.ts";
+import { compareWithKnownLimits, knownLimitsTables, limitsFor, readKnownLimits } from "./known-limits.ts";
 import type { RowResult } from "./results.ts";
 
 const limits = {
@@ -37,11 +37,18 @@ describe("the list of known limits", () => {
 
   it("is shown as tables, or as one line each when they are empty", () => {
     const product = [{ suite: "surface", row: "S3", failure: "501", reason: "snapshots are not served" }];
-    expect(knownLimitsTables({ product, newestPython: limits })).toBe(
+    const oneUser = [{ suite: "files", row: "FL14", failure: "user", reason: "one id plays both users" }];
+    expect(knownLimitsTables({ product, oneUser, newestPython: limits })).toBe(
       [
         "| row | suite | why |",
         "|---|---|---|",
         "| S3 | surface | snapshots are not served |",
+        "",
+        "With development nodes that an ordinary user runs, these rows fail as well:",
+        "",
+        "| row | suite | why |",
+        "|---|---|---|",
+        "| FL14 | files | one id plays both users |",
         "",
         "PyPI e2b 9.9.9 fails these rows as well:",
         "",
@@ -51,14 +58,22 @@ describe("the list of known limits", () => {
         "",
       ].join("\n"),
     );
-    expect(knownLimitsTables({ product: [], newestPython: { ...limits, rows: [] } })).toBe(
+    expect(knownLimitsTables({ product: [], oneUser: [], newestPython: { ...limits, rows: [] } })).toBe(
       "Every client passes every row.\n\nPyPI e2b 9.9.9 fails no other row.\n",
     );
   });
 
+  it("holds rows that want two users in a guest only against nodes that root runs", async () => {
+    const known = await readKnownLimits();
+    const rows = (userId: number | undefined) => limitsFor(known, userId).map((limit) => limit.row);
+    expect(rows(0)).not.toContain("CM6");
+    expect(rows(1000)).toContain("CM6");
+    expect(rows(undefined)).toContain("CM6");
+  });
+
   it("can be read, and its patterns are regular expressions", async () => {
-    const { product, newestPython } = await readKnownLimits();
-    for (const limit of product) {
+    const { product, oneUser, newestPython } = await readKnownLimits();
+    for (const limit of [...product, ...oneUser]) {
       expect(() => new RegExp(limit.failure)).not.toThrow();
     }
     expect(newestPython.version).toMatch(/^\d+\.\d+\.\d+$/);

@@ -1,5 +1,5 @@
 import { readArgs, USAGE } from "./args.ts";
-import { compareWithKnownLimits, readKnownLimits } from "./known-limits.ts";
+import { compareWithKnownLimits, limitsFor, readKnownLimits } from "./known-limits.ts";
 import { ProcessSet } from "./processes.ts";
 import { findPrograms } from "./programs.ts";
 import { createResultCollector } from "./results.ts";
@@ -23,7 +23,7 @@ async function main(): Promise<number> {
   const programs = findPrograms();
   const known = await readKnownLimits();
   const collector = createResultCollector({
-    limits: known.product,
+    limits: limitsFor(known, process.getuid?.()),
     informational: ["py-newest secret", "py-newest seed"],
     skipFails: process.env["CI"] === "true",
   });
