@@ -151,3 +151,10 @@ export interface Snapshot {
   readonly createdAt?: Date | undefined;
   readonly node: string;
 }
+
+/** What a promotion made: later claims of exactly this key start from it. */
+export interface Promotion {
+  readonly key: PoolKey;
+  /** `sha256:` and hex; equal content has equal digests. */
+  readonly contentDigest: string;
+}

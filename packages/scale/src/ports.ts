@@ -6,8 +6,11 @@ import type {
   NodeInventory,
   NodePools,
   PoolKey,
+  PromotedTemplate,
+  Promotion,
   Sandbox,
   SandboxRecord,
+  Snapshot,
 } from "./domain.ts";
 
 /** Options of every call that may be cancelled. */
@@ -108,6 +111,58 @@ export interface NodeClient {
   dialPort(id: string, port: number, token: string, options?: CallOptions): Promise<Duplex>;
 }
 
+/** One child of a fork, or a claim that was delivered. */
+export type NodeDelivery = Extract<NodeClaimReply, { readonly kind: "delivered" }>;
+
+/** What a fork asks a node for. */
+export interface NodeFork {
+  readonly count: number;
+  /** Lease of each child in seconds; 0 or absent asks for the node's default. */
+  readonly ttlSeconds?: number | undefined;
+  /** Each child's claim reference is this and the child's id. Older nodes ignore it. */
+  readonly claimRefPrefix: string;
+  readonly onExpire?: "destroy" | "archive" | undefined;
+}
+
+/** What a claim of a checkpoint sends to a node. Older nodes ignore `claimRef`. */
+export interface NodeCheckpointClaim {
+  readonly claimRef: string;
+  readonly ttlSeconds?: number | undefined;
+  readonly metadata?: Readonly<Record<string, string>> | undefined;
+  readonly onExpire?: "destroy" | "archive" | undefined;
+  readonly noRedirect?: boolean | undefined;
+}
+
+/** A checkpoint as its node lists it, under the name it was stamped with. */
+export type NodeCheckpoint = Omit<Snapshot, "node">;
+
+/** Calls of a node that copy a sandbox, or change what claims start from. Part of {@link NodeClient}. */
+export interface NodeCaptures {
+  /** All children or a rejection. */
+  fork(id: string, fork: NodeFork, options?: CallOptions): Promise<readonly NodeDelivery[]>;
+  checkpoint(id: string, name: string, options?: CallOptions): Promise<NodeCheckpoint>;
+  /** This node's checkpoints, newest first. */
+  checkpoints(options?: CallOptions): Promise<readonly NodeCheckpoint[]>;
+  /** The signal ends it only while nothing was sent, as with `claim`. */
+  claimCheckpoint(checkpointId: string, claim: NodeCheckpointClaim, options?: CallOptions): Promise<NodeClaimReply>;
+  /** Resolves for a checkpoint that is already gone. */
+  deleteCheckpoint(checkpointId: string, options?: CallOptions): Promise<void>;
+  promote(id: string, template: string, options?: CallOptions): Promise<Promotion>;
+  /** On this node alone. Resolves for a template that is already gone. With a digest only that build is deleted. */
+  deleteTemplate(key: PoolKey, digest: string | undefined, options?: CallOptions): Promise<void>;
+  /** Replaces all labels on this node. */
+  setTemplateLabels(
+    key: PoolKey,
+    labels: Readonly<Record<string, string>>,
+    digest: string | undefined,
+    options?: CallOptions,
+  ): Promise<void>;
+  /** The promoted templates that this node holds now. */
+  templates(options?: CallOptions): Promise<readonly PromotedTemplate[]>;
+  /** Replaces the document that the guest reads about itself: one JSON object, kept byte for byte. */
+  setInstanceMetadata(id: string, document: Uint8Array, options?: CallOptions): Promise<void>;
+}
+
 /** The fleet's node clients. They share one connection pool. */
 export interface NodeClients {
   forAddress(address: string): NodeClient;
@@ -119,6 +174,96 @@ export interface NodeClients {
 export interface ListOptions extends CallOptions {
   /** Empty or absent lists every namespace. */
   readonly namespace?: string | undefined;
+}
+
+/** Options of {@link SandboxQueries.select} and {@link SandboxQueries.watch}. */
+export interface SelectOptions extends ListOptions {
+  /** Kubernetes label selector over the labels of a sandbox: equality and set forms. */
+  readonly labelSelector?: string | undefined;
+  /** `metadata.name`, `metadata.namespace` and `status.nodeName` with `=`, `==` and `!=`. */
+  readonly fieldSelector?: string | undefined;
+}
+
+/** Options of {@link SandboxQueries.watch}. */
+export interface WatchOptions extends SelectOptions {
+  /** Send a bookmark once the sandboxes that are there already were sent. @default false */
+  readonly bookmark?: boolean | undefined;
+}
+
+/** One change of a watch. `version` names the sandbox's content: equal content has equal versions. */
+export type SandboxEvent =
+  | { readonly type: "ADDED" | "MODIFIED" | "DELETED"; readonly sandbox: Sandbox; readonly version: string }
+  /** What was there when the watch began has been sent. */
+  | { readonly type: "BOOKMARK" };
+
+/** Lists and watches with selectors. Part of {@link SandboxStore}. Store §9 and §10. */
+export interface SandboxQueries {
+  /**
+   * The selected sandboxes, sorted as `list` does. With a namespace and exactly one name it is pinned: it finds a
+   * sandbox that inventory does not show yet by asking the nodes.
+   * @throws ScaleError `bad_request` for a selector that cannot be read or names another field.
+   */
+  select(options?: SelectOptions): Promise<readonly Sandbox[]>;
+  /**
+   * The selected sandboxes, then their changes, found by comparing inventory once a second. Events are never dropped:
+   * a reader that lags is waited for. Ends when the signal fires or the reader returns.
+   * @throws ScaleError `bad_request` at once, before the first event.
+   */
+  watch(options?: WatchOptions): AsyncIterable<SandboxEvent>;
+}
+
+/** Copies of sandboxes. Part of {@link SandboxStore}. Store §11. */
+export interface SandboxCaptures {
+  /**
+   * Running copies of a sandbox, all or none, named by their ids in the namespace. The parent goes on.
+   * @throws ScaleError `bad_request` for a count below 1.
+   */
+  fork(
+    namespace: string,
+    node: string,
+    id: string,
+    fork: {
+      readonly count: number;
+      readonly ttlSeconds?: number | undefined;
+      readonly onExpire?: "destroy" | "archive" | undefined;
+    },
+    options?: CallOptions,
+  ): Promise<readonly Assignment[]>;
+  /**
+   * A snapshot under a name of this namespace. The sandbox goes on.
+   * @throws ScaleError `bad_request` for a name that does not fit; the message says how much room there is.
+   */
+  snapshot(namespace: string, node: string, id: string, name: string, options?: CallOptions): Promise<Snapshot>;
+  /** One node's snapshots of this namespace, newest first, without the namespace in their names. */
+  snapshots(namespace: string, node: string, options?: CallOptions): Promise<readonly Snapshot[]>;
+  /** Resolves for a snapshot that is already gone. Check its namespace first, as for every verb. */
+  deleteSnapshot(node: string, snapshotId: string, options?: CallOptions): Promise<void>;
+  /**
+   * A new sandbox out of a snapshot, on the node that holds it or one that it names. `promoted` and `noEgress` do not
+   * apply. A node that does not take the claim's name is too old: the sandbox is released again.
+   * @throws ScaleError `bad_request` for a node that is too old; `not_found` for an unknown snapshot.
+   */
+  claimSnapshot(
+    namespace: string,
+    name: string,
+    node: string,
+    snapshotId: string,
+    options?: ClaimOptions,
+  ): Promise<Assignment>;
+  promote(node: string, id: string, template: string, options?: CallOptions): Promise<Promotion>;
+  /** On one node. Resolves for a template that is already gone. With a digest only that build is deleted. */
+  deleteTemplate(node: string, key: PoolKey, digest?: string, options?: CallOptions): Promise<void>;
+  /** Replaces all labels of a template on one node. */
+  setTemplateLabels(
+    node: string,
+    key: PoolKey,
+    labels: Readonly<Record<string, string>>,
+    digest?: string,
+    options?: CallOptions,
+  ): Promise<void>;
+  /** The promoted templates that a node holds now. */
+  nodeTemplates(node: string, options?: CallOptions): Promise<readonly PromotedTemplate[]>;
+  setInstanceMetadata(node: string, id: string, document: Uint8Array, options?: CallOptions): Promise<void>;
 }
 
 /**
