@@ -9,6 +9,7 @@ export { bindListener } from "./listener.ts";
 export type { Listener } from "./listener.ts";
 export { createProxy } from "./proxy.ts";
 export type { ProxyHandler, ProxyOptions } from "./proxy.ts";
+export type { ProxiedStore } from "./proxied-store.ts";
 export type { PublicPorts } from "./public-ports.ts";
 export { loadEnvdSecret } from "./envd-secret.ts";
 export { serve } from "./serve.ts";

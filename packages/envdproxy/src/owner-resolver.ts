@@ -1,7 +1,8 @@
 import { claimIdFromPublic, matchesSandboxId, publicSandboxId } from "@org/sandbox-address";
 import { guestAccessToken, isScaleError } from "@org/scale";
-import type { Sandbox, SandboxRecord, SandboxStore } from "@org/scale";
+import type { Sandbox, SandboxRecord } from "@org/scale";
 import { refusal } from "./errors.ts";
+import type { ProxiedStore } from "./proxied-store.ts";
 import { TokenBucket } from "./token-bucket.ts";
 
 /** Where a sandbox lives and what opens it. */
@@ -19,7 +20,7 @@ export interface Owner {
 
 /** Options of {@link createOwnerResolver}. Durations are milliseconds. */
 export interface OwnerResolverOptions {
-  readonly store: SandboxStore;
+  readonly store: ProxiedStore;
   readonly secret?: string | undefined;
   /** Find the sandboxes of this namespace alone; empty finds all. @default "" */
   readonly namespace?: string | undefined;

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
 import type { Duplex } from "node:stream";
 import { sandboxHost } from "@org/sandbox-address";
-import type { Logger, SandboxStore } from "@org/scale";
+import type { Logger } from "@org/scale";
 import { answerEmpty, answerError, answerPreflight, isPreflight } from "./answers.ts";
 import { EnvdProxyError, refusal, requestErrorCode } from "./errors.ts";
 import { forward } from "./exchange.ts";
@@ -15,6 +15,7 @@ import { Http1Inbound } from "./inbound-http1.ts";
 import { Http2Inbound } from "./inbound-http2.ts";
 import type { Inbound } from "./inbound.ts";
 import { createOwnerResolver } from "./owner-resolver.ts";
+import type { ProxiedStore } from "./proxied-store.ts";
 import { ENVD_PORT, publicPortTest } from "./public-ports.ts";
 import type { PublicPorts } from "./public-ports.ts";
 import { count, firstValue } from "./raw-headers.ts";
@@ -27,7 +28,7 @@ import { UpgradeSocket } from "./upgrade.ts";
 
 /** Options of {@link createProxy}. */
 export interface ProxyOptions {
-  readonly store: SandboxStore;
+  readonly store: ProxiedStore;
   /** Base domain: guests are `{port}-{id}.{domain}`. Must not be blank. */
   readonly domain: string;
   /**

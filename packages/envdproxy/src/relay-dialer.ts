@@ -1,8 +1,9 @@
 import type { Duplex } from "node:stream";
 import { isScaleError, sameSecret } from "@org/scale";
-import type { Logger, SandboxStore } from "@org/scale";
+import type { Logger } from "@org/scale";
 import { EnvdProxyError, refusal, requestErrorCode } from "./errors.ts";
 import type { Owner, OwnerResolver } from "./owner-resolver.ts";
+import type { ProxiedStore } from "./proxied-store.ts";
 import type { Route } from "./route.ts";
 
 /**
@@ -16,7 +17,7 @@ export type Credential =
 
 /** Options of {@link createRelayDialer}. */
 export interface RelayDialerOptions {
-  readonly store: SandboxStore;
+  readonly store: ProxiedStore;
   readonly resolver: OwnerResolver;
   /** Whether access tokens are derived: then a node that tells no token can not be checked against. */
   readonly derived: boolean;

@@ -1,7 +1,8 @@
 import { connect } from "node:net";
 import type { Duplex } from "node:stream";
 import { ScaleError } from "@org/scale";
-import type { CallOptions, Sandbox, SandboxRecord, SandboxStore } from "@org/scale";
+import type { CallOptions, Sandbox, SandboxRecord } from "@org/scale";
+import type { ProxiedStore } from "../proxied-store.ts";
 
 /** One guest of a {@link ScriptedStore}: its ports lead to local servers. */
 export interface ScriptedGuest {
@@ -31,12 +32,8 @@ function refused(status: number): ScaleError {
   });
 }
 
-function unused(verb: string): never {
-  throw new Error(`the proxy does not call ${verb}`);
-}
-
 /** A store whose guests are local servers, with nodes that answer as real ones do. */
-export class ScriptedStore implements SandboxStore {
+export class ScriptedStore implements ProxiedStore {
   readonly guests: Map<string, ScriptedGuest> = new Map();
   readonly calls: ScriptedCall[] = [];
   readonly relays: Set<Duplex> = new Set();
@@ -159,27 +156,5 @@ export class ScriptedStore implements SandboxStore {
       phase: guest.paused ? "Hibernated" : "Running",
       paused: guest.paused,
     };
-  }
-
-  claim(): never {
-    unused("claim");
-  }
-  list(): never {
-    unused("list");
-  }
-  get(): never {
-    unused("get");
-  }
-  pause(): never {
-    unused("pause");
-  }
-  resume(): never {
-    unused("resume");
-  }
-  renew(): never {
-    unused("renew");
-  }
-  settled(): never {
-    unused("settled");
   }
 }
