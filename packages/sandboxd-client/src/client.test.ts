@@ -113,11 +113,16 @@ describe("a claim", () => {
 describe("reads and verbs", () => {
   it("ask the documented routes", async () => {
     const seen: Seen[] = [];
-    await using node = await oneAnswer(
-      200,
-      JSON.stringify({ id: "sb_1", owner_addr: "n1:7777", deadline: "2026-09-28T01:02:03Z", peers: ["b:1"] }),
-      seen,
-    );
+    const body = JSON.stringify({
+      id: "sb_1",
+      owner_addr: "n1:7777",
+      deadline: "2026-09-28T01:02:03Z",
+      peers: ["b:1"],
+    });
+    await using node = await httpServer(({ method, url, headers }, response, text) => {
+      seen.push({ method, url, authorization: headers.authorization, body: text });
+      response.writeHead(/\/(release|hibernate|wake)$/.test(url ?? "") ? 204 : 200).end(body);
+    });
     await using pool = createNodePool();
     const client = clientOf(pool, node.address);
     await client.info();
@@ -186,7 +191,7 @@ describe("reads and verbs", () => {
       await using pool = createNodePool();
       const error = await failure(clientOf(pool, node.address).wake("sb_1"));
       expect(error).toMatchObject({ code: "status", status, nodeMessage: "a\nb" });
-      expect(error.message).toBe(`wake sb_1 at ${node.address}: ${status} a b`);
+      expect(error.message).toBe(`POST /v1/sandboxes/sb_1/wake at ${node.address}: ${status} a b`);
     },
   );
 });
@@ -430,7 +435,7 @@ describe("addresses, ids and tokens", () => {
 
   it("with reserved characters are one path segment", async () => {
     const seen: Seen[] = [];
-    await using node = await oneAnswer(200, "{}", seen);
+    await using node = await oneAnswer(204, "", seen);
     await using pool = createNodePool();
     await clientOf(pool, node.address).release("a/../b?c#d");
     expect(seen[0]?.url).toBe("/v1/sandboxes/a%2F..%2Fb%3Fc%23d/release");

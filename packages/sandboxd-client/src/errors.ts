@@ -40,7 +40,7 @@ export class SandboxdError extends Error {
   readonly status: number | undefined;
   /** The node's own words: the `error` of its JSON body, else its text. */
   readonly nodeMessage: string | undefined;
-  /** A 404 without a JSON body: the router's answer, so the node is too old for the route. Node API §3. */
+  /** A 404 or 405 without a JSON body: the router's answer, so the node is too old for the route. Node API §3, §14. */
   readonly routeMissing: boolean;
 
   constructor(code: SandboxdErrorCode, message: string, details: SandboxdErrorDetails) {
@@ -69,12 +69,22 @@ export function statusError(label: string, status: number, body: Buffer): Sandbo
   const text = body.toString("utf8");
   const fromJson = jsonErrorMessage(text);
   const nodeMessage = fromJson ?? (text.trim() || undefined);
-  const shown = nodeMessage === undefined ? "" : ` ${oneLine(nodeMessage)}`;
-  return new SandboxdError("status", `${label}: ${status}${shown}`, {
+  const routeMissing = (status === 404 || status === 405) && fromJson === undefined;
+  const shown = routeMissing ? ", the node is too old for this route" : nodeMessage && ` ${oneLine(nodeMessage)}`;
+  return new SandboxdError("status", `${label}: ${status}${shown ?? ""}`, {
     delivery: "maybe",
     status,
     nodeMessage,
-    routeMissing: status === 404 && fromJson === undefined,
+    routeMissing,
+  });
+}
+
+/** The error for a good status that the route never answers with: what was asked for need not have happened. */
+export function unexpectedStatus(label: string, status: number, body: Buffer): SandboxdError {
+  return new SandboxdError("bad_reply", `${label}: unexpected status ${status}`, {
+    delivery: "maybe",
+    status,
+    nodeMessage: jsonErrorMessage(body.toString("utf8")),
   });
 }
 

@@ -9,8 +9,8 @@ export interface ExchangeRequest {
   readonly method: "GET" | "POST" | "PUT" | "DELETE";
   readonly path: string;
   readonly authorization: string | undefined;
-  /** JSON text. */
-  readonly body?: string | undefined;
+  /** JSON. */
+  readonly body?: string | Uint8Array | undefined;
   /** What errors call the request: no ids' secrets, no query. */
   readonly label: string;
   readonly timeoutMs: number;

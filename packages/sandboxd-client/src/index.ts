@@ -1,19 +1,16 @@
 /**
- * Typed client of one sandboxd node: claims, reads, verbs and the raw relay to a guest port. It knows the wire and
+ * Typed client of one sandboxd node: claims, reads, verbs, captures and the raw relay to a guest port. It knows the wire and
  * nothing of a fleet: who to ask, and what to do after a failure, is the caller's business. Requests go over a shared
  * pool with fixed bounds and are never repeated; every error says whether the request can have reached the node.
  */
 export { createNodePool } from "./pool.ts";
 export type { NodePool, NodePoolOptions } from "./pool.ts";
 export { createSandboxdClient } from "./client.ts";
-export type {
-  CallOptions,
-  ClaimCallOptions,
-  ClaimOutcome,
-  IndexFilter,
-  SandboxdClient,
-  SandboxdClientOptions,
-} from "./client.ts";
+export type { IndexFilter, SandboxdClient, SandboxdClientOptions } from "./client.ts";
+export type { CaptureCalls } from "./captures.ts";
+export type { OperationCalls } from "./operations.ts";
+export type { ClaimOutcome } from "./claim-outcome.ts";
+export type { CallOptions, ClaimCallOptions } from "./requester.ts";
 export { createNodePoller } from "./poller.ts";
 export type { NodePoller, NodePollerOptions, PollCallOptions } from "./poller.ts";
 export { ReplyBuffer } from "./reply-buffer.ts";

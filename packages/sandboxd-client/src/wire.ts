@@ -78,6 +78,7 @@ export type {
   PoolSpec,
   PoolsRequest,
   TemplateInfo,
+  VolumeInfo,
   VolumesReply,
 } from "./wire/node.ts";
 export { readIndex, readInfo, readSandboxRow, WireShapeError } from "./wire/readers.ts";

@@ -140,15 +140,18 @@ export const poolsRequestSchema: z.ZodType<PoolsRequest> = z.strictObject({
   ),
 });
 
+/** One volume of a node's catalogue. */
+export interface VolumeInfo {
+  readonly name: string;
+  readonly default_mount: string;
+  readonly size_bytes: number;
+  readonly available: boolean;
+  readonly writable?: boolean | undefined;
+}
+
 /** Reply of `GET /v1/volumes`. Node API §9.7. */
 export interface VolumesReply {
-  readonly volumes: readonly {
-    readonly name: string;
-    readonly default_mount: string;
-    readonly size_bytes: number;
-    readonly available: boolean;
-    readonly writable?: boolean | undefined;
-  }[];
+  readonly volumes: readonly VolumeInfo[];
 }
 
 /** Shape of the volume list. */

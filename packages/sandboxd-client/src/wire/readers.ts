@@ -9,7 +9,8 @@ import type { FullPoolKey, SandboxRow } from "./sandbox.ts";
  * not hide a whole node.
  */
 
-type Fields = Readonly<Record<string, unknown>>;
+/** Members of a JSON object. */
+export type Fields = Readonly<Record<string, unknown>>;
 
 /** Thrown by the readers when the reply as a whole is not what the route answers. */
 export class WireShapeError extends Error {
@@ -20,7 +21,16 @@ function isFields(value: unknown): value is Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function listOf(value: unknown, name: string): readonly unknown[] {
+/** The members of what must be an object. @throws WireShapeError naming `what` */
+export function readFields(value: unknown, what: string): Fields {
+  if (!isFields(value)) {
+    throw new WireShapeError(`${what} is not an object`);
+  }
+  return value;
+}
+
+/** The elements of what must be a list; `null` and absent are the empty one. @throws WireShapeError naming `name` */
+export function listOf(value: unknown, name: string): readonly unknown[] {
   if (value === undefined || value === null) {
     return [];
   }
@@ -30,7 +40,8 @@ function listOf(value: unknown, name: string): readonly unknown[] {
   return value;
 }
 
-function readKey(value: unknown): FullPoolKey | undefined {
+/** Reads a pool key; `undefined` without a template. */
+export function readKey(value: unknown): FullPoolKey | undefined {
   if (!isFields(value) || typeof value["template"] !== "string") {
     return undefined;
   }
@@ -58,7 +69,8 @@ function readVolumes(value: unknown): readonly WireVolume[] | undefined {
   return volumes.length === 0 ? undefined : volumes;
 }
 
-const unknownKey: FullPoolKey = { template: "", net: "none", size: "small" };
+/** Stands in for a key that cannot be read. */
+export const unknownKey: FullPoolKey = { template: "", net: "none", size: "small" };
 
 /** Reads one row of the index or of the by-id read; `undefined` when it has no id. */
 export function readSandboxRow(value: unknown): SandboxRow | undefined {
@@ -93,11 +105,8 @@ export function readSandboxRow(value: unknown): SandboxRow | undefined {
 
 /** Reads the reply of `GET /v1/sandboxes`. @throws WireShapeError */
 export function readIndex(value: unknown): readonly SandboxRow[] {
-  if (!isFields(value)) {
-    throw new WireShapeError("the index is not an object");
-  }
   const rows: SandboxRow[] = [];
-  for (const item of listOf(value["sandboxes"], "sandboxes")) {
+  for (const item of listOf(readFields(value, "the index")["sandboxes"], "sandboxes")) {
     const row = readSandboxRow(item);
     if (row !== undefined) {
       rows.push(row);
@@ -136,7 +145,8 @@ function readTemplate(value: unknown): TemplateInfo | undefined {
   };
 }
 
-function present<T>(items: readonly unknown[], read: (item: unknown) => T | undefined): readonly T[] {
+/** What `read` makes of the elements, without those it makes nothing of. */
+export function present<T>(items: readonly unknown[], read: (item: unknown) => T | undefined): readonly T[] {
   return items.map(read).filter((item) => item !== undefined);
 }
 
@@ -147,20 +157,18 @@ export function readAddresses(value: unknown, name: string): readonly string[] {
 
 /** Reads the reply of `GET /v1/info`. @throws WireShapeError */
 export function readInfo(value: unknown): InfoReply {
-  if (!isFields(value)) {
-    throw new WireShapeError("the info reply is not an object");
-  }
+  const info = readFields(value, "the info reply");
   return {
-    pools: present(listOf(value["pools"], "pools"), readPool),
-    templates: present(listOf(value["templates"], "templates"), readTemplate),
-    claimed: toCount(value["claimed"]),
-    hibernated: toCount(value["hibernated"]),
-    archived: toCount(value["archived"]),
-    failed: toSize(value["failed"]),
-    draining: value["draining"] === true ? true : undefined,
-    advertise_addr: toText(value["advertise_addr"]),
-    peers: readAddresses(value["peers"], "peers"),
-    at_capacity: value["at_capacity"] === true ? true : undefined,
-    at_capacity_reason: toText(value["at_capacity_reason"]),
+    pools: present(listOf(info["pools"], "pools"), readPool),
+    templates: present(listOf(info["templates"], "templates"), readTemplate),
+    claimed: toCount(info["claimed"]),
+    hibernated: toCount(info["hibernated"]),
+    archived: toCount(info["archived"]),
+    failed: toSize(info["failed"]),
+    draining: info["draining"] === true ? true : undefined,
+    advertise_addr: toText(info["advertise_addr"]),
+    peers: readAddresses(info["peers"], "peers"),
+    at_capacity: info["at_capacity"] === true ? true : undefined,
+    at_capacity_reason: toText(info["at_capacity_reason"]),
   };
 }
