@@ -88,7 +88,7 @@ export interface NodeSandbox {
 }
 
 /** One node's API as the store needs it. Every rejection is described by {@link NodeClients.failure}. */
-export interface NodeClient {
+export interface NodeClient extends NodeCaptures {
   /**
    * The signal ends a claim only while nothing of it was sent: then it rejects as `aborted` and no sandbox can come of
    * it. Once sent it is awaited within the client's own bound, whatever the signal does.
@@ -138,12 +138,12 @@ export type NodeCheckpoint = Omit<Snapshot, "node">;
 
 /** Calls of a node that copy a sandbox, or change what claims start from. Part of {@link NodeClient}. */
 export interface NodeCaptures {
-  /** All children or a rejection. */
+  /** The children as the node lists them. The signal ends it only while nothing was sent, as with `claim`. */
   fork(id: string, fork: NodeFork, options?: CallOptions): Promise<readonly NodeDelivery[]>;
   checkpoint(id: string, name: string, options?: CallOptions): Promise<NodeCheckpoint>;
   /** This node's checkpoints, newest first. */
   checkpoints(options?: CallOptions): Promise<readonly NodeCheckpoint[]>;
-  /** The signal ends it only while nothing was sent, as with `claim`. */
+  /** The signal ends it only while nothing was sent, as with `claim`. Other nodes may be named that hold it. */
   claimCheckpoint(checkpointId: string, claim: NodeCheckpointClaim, options?: CallOptions): Promise<NodeClaimReply>;
   /** Resolves for a checkpoint that is already gone. */
   deleteCheckpoint(checkpointId: string, options?: CallOptions): Promise<void>;

@@ -229,7 +229,10 @@ describe("the node clients", () => {
   });
 
   it("send renewals, pauses and resumes", async () => {
-    const { address, seen } = await node(json(200, { deadline: "2030-01-01T00:00:00.5Z" }));
+    const { address, seen } = await node((request, response) => {
+      const renewed = request.line.endsWith("/renew");
+      json(renewed ? 200 : 204, { deadline: "2030-01-01T00:00:00.5Z" })(request, response);
+    });
     const store = storeOver(address);
     await expect(store.renew("key", "sb_1", { ttlSeconds: 60 })).resolves.toStrictEqual(
       new Date("2030-01-01T00:00:00.500Z"),

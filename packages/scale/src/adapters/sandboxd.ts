@@ -4,17 +4,21 @@
  */
 import type { Duplex } from "node:stream";
 import { createSandboxdClient, SandboxdError } from "@org/sandboxd-client";
-import type { NodePool, SandboxdClient } from "@org/sandboxd-client";
+import type { ClaimCallOptions, ClaimOutcome, NodePool, SandboxdClient } from "@org/sandboxd-client";
 import { parseWireTime } from "@org/sandboxd-client/wire";
-import type { ClaimRequest, InfoReply, SandboxRow } from "@org/sandboxd-client/wire";
-import type { InventoryEntry, PoolCapacity, PromotedTemplate } from "../domain.ts";
+import type { CheckpointRecord, ClaimReply, ClaimRequest, InfoReply, SandboxRow } from "@org/sandboxd-client/wire";
+import type { InventoryEntry, PoolCapacity, PoolKey, PromotedTemplate, Promotion } from "../domain.ts";
 import type {
   CallOptions,
+  NodeCheckpoint,
+  NodeCheckpointClaim,
   NodeClaim,
   NodeClaimReply,
   NodeClient,
   NodeClients,
+  NodeDelivery,
   NodeFailure,
+  NodeFork,
   NodeSandbox,
 } from "../ports.ts";
 
@@ -29,6 +33,11 @@ export interface NodeClientsOptions {
    * @default 10000
    */
   readonly requestTimeoutMs?: number | undefined;
+  /**
+   * Bound of one fork, checkpoint or promotion, in milliseconds.
+   * @default 600000
+   */
+  readonly captureTimeoutMs?: number | undefined;
 }
 
 /** Addresses come from inventory. A fleet whose addresses keep changing must not fill memory. */
@@ -39,7 +48,7 @@ const MAX_CLIENTS = 4096;
  * @throws TypeError for a token that cannot stand in a header; the message does not repeat it.
  */
 export function createNodeClients(options: NodeClientsOptions): NodeClients {
-  const { pool, token, requestTimeoutMs } = options;
+  const { pool, token, requestTimeoutMs, captureTimeoutMs } = options;
   if (token !== undefined && !/^[\x21-\x7e]*$/.test(token)) {
     throw new TypeError("the node token must be printable ASCII without spaces or line ends");
   }
@@ -53,7 +62,9 @@ export function createNodeClients(options: NodeClientsOptions): NodeClients {
       if (clients.size >= MAX_CLIENTS) {
         clients.clear();
       }
-      const client = new WireNodeClient(createSandboxdClient({ address, token, pool, requestTimeoutMs }));
+      const client = new WireNodeClient(
+        createSandboxdClient({ address, token, pool, requestTimeoutMs, captureTimeoutMs }),
+      );
       clients.set(address, client);
       return client;
     },
@@ -68,34 +79,8 @@ class WireNodeClient implements NodeClient {
     this.#client = client;
   }
 
-  async claim(claim: NodeClaim, options: CallOptions = {}): Promise<NodeClaimReply> {
-    const caller = options.signal;
-    // Hands the caller's abort on until the claim is sent; after that a sandbox may come of it.
-    const unsent = new AbortController();
-    const leave = (): void => unsent.abort(caller?.reason);
-    const stay = (): void => caller?.removeEventListener("abort", leave);
-    if (caller?.aborted === true) {
-      leave();
-    }
-    caller?.addEventListener("abort", leave, { once: true });
-    try {
-      const outcome = await this.#client.claim(claimRequest(claim), { signal: unsent.signal, onSent: stay });
-      if (outcome.kind !== "delivered") {
-        return outcome;
-      }
-      const { reply } = outcome;
-      return {
-        kind: "delivered",
-        id: reply.id,
-        token: reply.token,
-        deadline: parseWireTime(reply.deadline),
-        ownerAddress: reply.owner_addr,
-        netRoute: reply.net_route,
-        fromCheckpoint: reply.from_checkpoint,
-      };
-    } finally {
-      stay();
-    }
+  claim(claim: NodeClaim, options: CallOptions = {}): Promise<NodeClaimReply> {
+    return untilSent(options.signal, async (call) => replyOf(await this.#client.claim(claimRequest(claim), call)));
   }
 
   async sandbox(id: string, options?: CallOptions): Promise<NodeSandbox | undefined> {
@@ -138,6 +123,116 @@ class WireNodeClient implements NodeClient {
   dialPort(id: string, port: number, token: string, options?: CallOptions): Promise<Duplex> {
     return this.#client.dialPort(id, port, token, options);
   }
+
+  fork(id: string, fork: NodeFork, options: CallOptions = {}): Promise<readonly NodeDelivery[]> {
+    const request = {
+      count: fork.count,
+      ttl_seconds: fork.ttlSeconds || undefined,
+      claim_ref_prefix: fork.claimRefPrefix,
+      on_expire: fork.onExpire,
+    };
+    return untilSent(options.signal, async (call) => (await this.#client.fork(id, request, call)).map(deliveryOf));
+  }
+
+  async checkpoint(id: string, name: string, options?: CallOptions): Promise<NodeCheckpoint> {
+    return checkpointFromRecord(await this.#client.checkpoint(id, { name }, options));
+  }
+
+  async checkpoints(options?: CallOptions): Promise<readonly NodeCheckpoint[]> {
+    return (await this.#client.checkpoints(options)).map(checkpointFromRecord);
+  }
+
+  claimCheckpoint(
+    checkpointId: string,
+    claim: NodeCheckpointClaim,
+    options: CallOptions = {},
+  ): Promise<NodeClaimReply> {
+    const request = {
+      ttl_seconds: claim.ttlSeconds || undefined,
+      claim_ref: claim.claimRef,
+      metadata: claim.metadata,
+      on_expire: claim.onExpire,
+      no_redirect: claim.noRedirect === true ? true : undefined,
+    };
+    return untilSent(options.signal, async (call) =>
+      replyOf(await this.#client.claimCheckpoint(checkpointId, request, call)),
+    );
+  }
+
+  deleteCheckpoint(checkpointId: string, options?: CallOptions): Promise<void> {
+    return this.#client.deleteCheckpoint(checkpointId, options);
+  }
+
+  async promote(id: string, template: string, options?: CallOptions): Promise<Promotion> {
+    const { key, content_digest } = await this.#client.promote(id, { template }, options);
+    return { key, contentDigest: content_digest };
+  }
+
+  deleteTemplate(key: PoolKey, digest: string | undefined, options?: CallOptions): Promise<void> {
+    return this.#client.deleteTemplate(key, digest, options);
+  }
+
+  setTemplateLabels(
+    key: PoolKey,
+    labels: Readonly<Record<string, string>>,
+    digest: string | undefined,
+    options?: CallOptions,
+  ): Promise<void> {
+    return this.#client.setTemplateLabels(key, labels, digest, options);
+  }
+
+  async templates(options?: CallOptions): Promise<readonly PromotedTemplate[]> {
+    return templatesFromInfo(await this.#client.info(options));
+  }
+
+  setInstanceMetadata(id: string, document: Uint8Array, options?: CallOptions): Promise<void> {
+    return this.#client.setInstanceMetadata(id, document, options);
+  }
+}
+
+/** Hands the caller's abort on until the request is sent; after that sandboxes may come of it. */
+async function untilSent<T>(
+  caller: AbortSignal | undefined,
+  run: (call: Required<ClaimCallOptions>) => Promise<T>,
+): Promise<T> {
+  const unsent = new AbortController();
+  const leave = (): void => unsent.abort(caller?.reason);
+  const stay = (): void => caller?.removeEventListener("abort", leave);
+  if (caller?.aborted === true) {
+    leave();
+  }
+  caller?.addEventListener("abort", leave, { once: true });
+  try {
+    return await run({ signal: unsent.signal, onSent: stay });
+  } finally {
+    stay();
+  }
+}
+
+function replyOf(outcome: ClaimOutcome): NodeClaimReply {
+  return outcome.kind === "delivered" ? deliveryOf(outcome.reply) : outcome;
+}
+
+function deliveryOf(reply: ClaimReply): NodeDelivery {
+  return {
+    kind: "delivered",
+    id: reply.id,
+    token: reply.token,
+    deadline: parseWireTime(reply.deadline),
+    ownerAddress: reply.owner_addr,
+    netRoute: reply.net_route,
+    fromCheckpoint: reply.from_checkpoint,
+  };
+}
+
+function checkpointFromRecord(record: CheckpointRecord): NodeCheckpoint {
+  return {
+    id: record.id,
+    name: record.name ?? "",
+    sandboxId: record.sandbox_id,
+    pool: record.key,
+    createdAt: parseWireTime(record.created_at),
+  };
 }
 
 /** What is left undefined here is left out of the body. */
@@ -156,19 +251,19 @@ function claimRequest(claim: NodeClaim): ClaimRequest {
   };
 }
 
-/** A 404 of the node's router says that the node is too old, not that a sandbox is gone. */
+/** What a node's router answers to an unknown route says that the node is too old, not that a sandbox is gone. */
 const ROUTE_MISSING = 501;
 
 function failureOf(error: unknown): NodeFailure {
   if (!(error instanceof SandboxdError)) {
     return { kind: "uncertain", detail: error instanceof Error ? error.message : undefined };
   }
-  if (error.status !== undefined) {
-    return {
-      kind: "status",
-      status: error.routeMissing ? ROUTE_MISSING : error.status,
-      nodeMessage: error.nodeMessage,
-    };
+  if (error.routeMissing) {
+    // The router's text tells a user nothing; ours names the route.
+    return { kind: "status", status: ROUTE_MISSING, detail: error.message };
+  }
+  if (error.status !== undefined && error.status >= 400) {
+    return { kind: "status", status: error.status, nodeMessage: error.nodeMessage };
   }
   if (error.delivery === "maybe") {
     return { kind: "uncertain", detail: error.message };

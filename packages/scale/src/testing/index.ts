@@ -4,13 +4,8 @@
  */
 export { StaticInventorySource } from "./static-inventory-source.ts";
 export type { StaticNode } from "./static-inventory-source.ts";
-export {
-  answers,
-  fails,
-  redirects,
-  ScriptedFailure,
-  ScriptedNode,
-  ScriptedNodes,
-  staysSilent,
-} from "./scripted-nodes.ts";
-export type { ScriptedCall, ScriptedStep, ScriptedVerb } from "./scripted-nodes.ts";
+export { answers, fails, redirects, ScriptedFailure, staysSilent } from "./scripted-calls.ts";
+export type { ScriptedCall, ScriptedStep, ScriptedVerb } from "./scripted-calls.ts";
+export { ScriptedNode } from "./scripted-node.ts";
+export type { ScriptedFleet } from "./scripted-node.ts";
+export { ScriptedNodes } from "./scripted-nodes.ts";
