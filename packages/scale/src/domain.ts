@@ -125,6 +125,10 @@ export interface Sandbox {
   readonly template?: string | undefined;
   readonly net?: string | undefined;
   readonly size?: string | undefined;
+  /** `<namespace>/<name>` that it was claimed under, as its node tells it. */
+  readonly claimRef?: string | undefined;
+  /** Sandbox address, known from Kubernetes publishers only. */
+  readonly addr?: string | undefined;
   readonly deadline?: Date | undefined;
   readonly claimedAt?: Date | undefined;
   readonly metadata?: Readonly<Record<string, string>> | undefined;

@@ -44,6 +44,9 @@ export type {
   SelectOptions,
   WatchOptions,
 } from "./ports.ts";
+export { sandboxObject } from "./sandbox-object.ts";
+export type { SandboxCondition, SandboxObject } from "./sandbox-object.ts";
+export { resourceVersionOf } from "./resource-version.ts";
 export { isScaleError, ScaleError } from "./errors.ts";
 export type { ScaleErrorCode, ScaleErrorDetails } from "./errors.ts";
 export { createStore } from "./store.ts";

@@ -31,6 +31,8 @@ export function sandboxOf(node: string, entry: InventoryEntry): Sandbox {
     template: entry.template,
     net: entry.net,
     size: entry.size,
+    claimRef: entry.claimRef,
+    addr: entry.addr,
     deadline: entry.deadline,
     claimedAt: entry.claimedAt,
     metadata: entry.metadata,
