@@ -108,7 +108,13 @@ export async function startDevNode(options: DevNodeOptions): Promise<DevNode> {
     cleanups.push(() => node.close());
     const server = await listen(
       { host: resolved.host, port: resolved.port },
-      { node, access: createAccess(resolved.token, resolved.tenants), address: () => address, logger },
+      {
+        node,
+        access: createAccess(resolved.token, resolved.tenants),
+        address: () => address,
+        faults: resolved.faults,
+        logger,
+      },
     );
     cleanups.push(() => server.close(CLOSE_GRACE_MS));
     const bound = server.host.includes(":") ? `[${server.host}]:${server.port}` : `${server.host}:${server.port}`;

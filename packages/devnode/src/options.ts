@@ -99,6 +99,11 @@ export interface DevNodeOptions {
    */
   readonly reapIntervalMs?: number | undefined;
   /**
+   * Serve `/debug/faults`, by which the operator makes requests fail on demand. For tests alone.
+   * @default false
+   */
+  readonly faults?: boolean | undefined;
+  /**
    * How guests may be frozen, best first; signals are tried last even when not named.
    * @default ["v2", "v1", "signals"]
    */
@@ -142,6 +147,7 @@ export interface ResolvedOptions {
   readonly startConcurrency: number;
   readonly peerPollMs: number;
   readonly reapIntervalMs: number;
+  readonly faults: boolean;
   readonly freezers: readonly FreezerKind[];
   readonly guestBundle: string | undefined;
   readonly logger: DevNodeLogger;
@@ -208,6 +214,7 @@ export function resolveOptions(options: DevNodeOptions): ResolvedOptions {
       startConcurrency: whole("startConcurrency", options.startConcurrency ?? availableParallelism(), 1),
       peerPollMs: whole("peerPollMs", options.peerPollMs ?? 1000, 1),
       reapIntervalMs: whole("reapIntervalMs", options.reapIntervalMs ?? 1000, 1, 5000),
+      faults: options.faults ?? false,
       freezers: options.freezers ?? ["v2", "v1", "signals"],
       guestBundle: options.guestBundle,
       logger: options.logger ?? SILENT,

@@ -78,14 +78,24 @@ export async function readRenew(request: IncomingMessage): Promise<RenewRequest>
   return check(renewRequestSchema, foldKeys(text === "" ? {} : parse(text)), false);
 }
 
-/** Body of a pool change; unknown and repeated members are refused. @throws Refusal 400 */
-export async function readPoolsBody(request: IncomingMessage): Promise<PoolsRequest> {
+/**
+ * Body of a route that refuses repeated members; the names of the outermost object come in lower case.
+ *
+ * @throws Refusal 400
+ */
+export async function readStrictObject(request: IncomingMessage): Promise<Record<string, unknown>> {
   const text = await readText(request);
   const folded = foldKeys(parse(text));
   const repeated = repeatedKey(text);
   if (repeated !== undefined) {
     throw new Refusal(400, `invalid request body: repeated member ${JSON.stringify(repeated)}`);
   }
+  return folded;
+}
+
+/** Body of a pool change; unknown and repeated members are refused. @throws Refusal 400 */
+export async function readPoolsBody(request: IncomingMessage): Promise<PoolsRequest> {
+  const folded = await readStrictObject(request);
   const { pools } = folded;
   if (Array.isArray(pools)) {
     folded["pools"] = pools.map((pool: unknown) => foldKeys(pool));

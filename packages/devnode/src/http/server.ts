@@ -6,6 +6,9 @@ import type { DevNodeLogger } from "../logger.ts";
 import type { Access } from "../node/access.ts";
 import type { Node } from "../node/node.ts";
 import { Refusal } from "../node/refusal.ts";
+import { createDoor } from "./faults-door.ts";
+import { playOnRelay, playOnRequest } from "./faults-play.ts";
+import { createFaults } from "./faults.ts";
 import { checkRelay, openRelay } from "./relay.ts";
 import { asRefusal, replyJson, replyText } from "./replies.ts";
 import { createRoutes, type Route } from "./routes.ts";
@@ -15,6 +18,8 @@ export interface ServerOptions {
   readonly node: Node;
   readonly access: Access;
   readonly address: () => string | undefined;
+  /** Tests may order faults over HTTP. */
+  readonly faults: boolean;
   readonly logger: DevNodeLogger;
 }
 
@@ -89,11 +94,27 @@ export async function listen(
   options: ServerOptions,
 ): Promise<NodeServer> {
   const { logger } = options;
-  const find = createRouter(createRoutes(options));
   const relays = new Set<Socket>();
   let closing = false;
+  let bound = bind;
+  const server: Server = createServer({
+    headersTimeout: HEADERS_TIMEOUT_MS,
+    requestTimeout: 0,
+    keepAliveTimeout: 0,
+    noDelay: true,
+  });
+  const door = createDoor(server, () => bound, logger);
+  const faults = options.faults ? createFaults(options.access, door) : undefined;
+  const find = createRouter([...createRoutes(options), ...(faults?.routes ?? [])]);
 
   const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const fault = faults?.take(request.method ?? "GET", splitTarget(request.url ?? "/").pathname);
+    await (faults === undefined || fault === undefined
+      ? answer(request, response)
+      : playOnRequest(faults, fault, { request, response, carryOut: (to) => answer(request, to) }));
+  };
+
+  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const { pathname, search } = splitTarget(request.url ?? "/");
     const parts = splitPath(pathname);
     const method = request.method ?? "GET";
@@ -122,38 +143,31 @@ export async function listen(
     return (parts === undefined ? undefined : find(request.method ?? "GET", parts).route?.failure) ?? "internal error";
   };
 
-  const server: Server = createServer(
-    {
-      headersTimeout: HEADERS_TIMEOUT_MS,
-      requestTimeout: 0,
-      keepAliveTimeout: 0,
-      noDelay: true,
-    },
-    (request, response) => {
-      response.on("error", () => response.destroy());
-      response.on("finish", () => {
-        if (closing) {
-          request.socket.destroySoon();
-        }
-      });
-      serve(request, response).catch((error: unknown) => {
-        const refusal = asRefusal(error, failureOf(request));
-        if (refusal.status >= 500 && refusal.cause !== undefined) {
-          logger.error({ method: request.method, status: refusal.status, err: refusal.cause }, "request failed");
-        }
-        if (response.headersSent) {
-          response.destroy();
-          return;
-        }
-        replyJson(response, refusal.status, { error: refusal.message }, refusal.headers);
-        request.resume();
-      });
-    },
-  );
+  server.on("request", (request: IncomingMessage, response: ServerResponse) => {
+    response.on("error", () => response.destroy());
+    response.on("finish", () => {
+      if (closing) {
+        request.socket.destroySoon();
+      }
+    });
+    serve(request, response).catch((error: unknown) => {
+      const refusal = asRefusal(error, failureOf(request));
+      if (refusal.status >= 500 && refusal.cause !== undefined) {
+        logger.error({ method: request.method, status: refusal.status, err: refusal.cause }, "request failed");
+      }
+      if (response.headersSent) {
+        response.destroy();
+        return;
+      }
+      replyJson(response, refusal.status, { error: refusal.message }, refusal.headers);
+      request.resume();
+    });
+  });
   server.on("upgrade", (request: IncomingMessage, stream: Duplex, head: Buffer) => {
     const client = stream as Socket;
     client.on("error", () => client.destroy());
-    const parts = splitPath(splitTarget(request.url ?? "/").pathname);
+    const { pathname } = splitTarget(request.url ?? "/");
+    const parts = splitPath(pathname);
     const relay = parts === undefined ? undefined : relayParts(parts);
     if (relay === undefined || request.method !== "GET") {
       serveAgain(server, request, client, head);
@@ -161,8 +175,19 @@ export async function listen(
     }
     relays.add(client);
     client.once("close", () => relays.delete(client));
-    const run = async (): Promise<void> => {
+    const open = async (): Promise<void> => {
       await openRelay(checkRelay(options, request, ...relay), client, head);
+    };
+    const run = async (): Promise<void> => {
+      const fault = faults?.take("GET", pathname);
+      if (faults === undefined || fault === undefined) {
+        await open();
+        return;
+      }
+      const carryOut = async (): Promise<void> => {
+        (await checkRelay(options, request, ...relay).connect(new AbortController().signal)).destroy();
+      };
+      await playOnRelay(faults, fault, { client, open, carryOut });
     };
     run().catch((error: unknown) => {
       const refusal = asRefusal(error, "sandbox lookup failed");
@@ -193,11 +218,14 @@ export async function listen(
   }
   server.on("error", (error) => logger.error({ err: error }, "listener failed"));
   const { address, port } = server.address() as AddressInfo;
+  bound = { host: bind.host, port };
   return {
     host: address,
     port,
     close: async (graceMs) => {
       closing = true;
+      door.leave();
+      faults?.clear();
       const closed = new Promise<void>((resolve) => {
         server.close(() => resolve());
       });
@@ -206,8 +234,10 @@ export async function listen(
       for (const relay of relays) {
         relay.destroy();
       }
+      // A listener that is shut already waits for nothing.
       await closed;
       clearTimeout(timer);
+      server.closeAllConnections();
     },
   };
 }

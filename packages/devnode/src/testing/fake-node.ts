@@ -35,6 +35,7 @@ export interface FakeNodeOptions {
   readonly start?: () => Promise<void>;
   readonly random?: () => number;
   readonly slowFreeze?: boolean;
+  readonly faults?: boolean;
 }
 
 /** A node over guests that are no processes, for everything but the guests themselves. */
@@ -140,7 +141,13 @@ export async function startFakeNode(options: FakeNodeOptions = {}): Promise<Fake
   });
   const server = await listen(
     { host: "127.0.0.1", port: 0 },
-    { node, access: createAccess(options.token, options.tenants ?? []), address: () => bound.address, logger: SILENT },
+    {
+      node,
+      access: createAccess(options.token, options.tenants ?? []),
+      address: () => bound.address,
+      faults: options.faults ?? false,
+      logger: SILENT,
+    },
   );
   const address = `127.0.0.1:${server.port}`;
   bound.address = address;
