@@ -4,8 +4,9 @@
  * - `timeout`: no complete answer within the time allowed.
  * - `aborted`: the caller's signal ended the call.
  * - `refused`: the daemon answered with another status than asked for; see `status`.
+ * - `malformed`: the answer is not what a daemon says to this call.
  */
-export type EnvdClientErrorCode = "unreachable" | "timeout" | "aborted" | "refused";
+export type EnvdClientErrorCode = "unreachable" | "timeout" | "aborted" | "refused" | "malformed";
 
 /** More about an {@link EnvdClientError}. */
 export interface EnvdClientErrorDetails {

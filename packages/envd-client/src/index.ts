@@ -1,13 +1,27 @@
 /**
- * What the daemon inside a guest speaks: the schemas of its two Connect services, the one call that prepares a fresh
- * guest ({@link initGuest}) and signed file addresses.
+ * What the daemon inside a guest speaks: the schemas of its two Connect services, the call that prepares a fresh guest
+ * ({@link initGuest}), the one that reads its log ({@link readGuestLogs}) and signed file addresses.
  *
- * The services are for any Connect transport; `initGuest` needs none, since it runs over a single raw connection.
+ * The services are for any Connect transport; the two calls need none, since each runs over a single raw connection.
  */
 export * from "../gen/filesystem_pb.js";
 export * from "../gen/process_pb.js";
 export { EnvdClientError, type EnvdClientErrorCode, type EnvdClientErrorDetails } from "./errors.ts";
-export { type DialGuest, type InitBody, initGuest, type InitGuestOptions } from "./init-guest.ts";
+export type { DialGuest } from "./guest-call.ts";
+export {
+  GUEST_LOGS_PATH,
+  GUEST_LOGS_TYPE,
+  LOG_DIRECTIONS,
+  LOG_LEVELS,
+  type LogDirection,
+  type LogEntry,
+  type LogLevel,
+  type LogQuery,
+  MAX_LOG_LINES,
+  readGuestLogs,
+  type ReadGuestLogsOptions,
+} from "./guest-logs.ts";
+export { type InitBody, initGuest, type InitGuestOptions } from "./init-guest.ts";
 export {
   type FileOperation,
   fileSignature,

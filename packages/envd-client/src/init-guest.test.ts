@@ -5,7 +5,8 @@ import type { Duplex } from "node:stream";
 import { describe, expect, it } from "vitest";
 
 import { EnvdClientError } from "./errors.ts";
-import { type DialGuest, initGuest } from "./init-guest.ts";
+import type { DialGuest } from "./guest-call.ts";
+import { initGuest } from "./init-guest.ts";
 
 interface Guest extends AsyncDisposable {
   readonly dial: DialGuest;

@@ -2,9 +2,7 @@ import { type IncomingMessage, request } from "node:http";
 import type { Duplex } from "node:stream";
 
 import { EnvdClientError } from "./errors.ts";
-
-/** Opens one raw connection to the daemon's port (49983) inside the guest. */
-export type DialGuest = (options: { signal?: AbortSignal }) => Promise<Duplex>;
+import { callGuest, type DialGuest } from "./guest-call.ts";
 
 /** Body of `POST /init`; what is absent or empty is left as it is, except `accessToken` and `envVars`. */
 export interface InitBody {
@@ -39,41 +37,7 @@ const MAX_MESSAGE_CHARS = 300;
  */
 export async function initGuest(dial: DialGuest, body: InitBody, options: InitGuestOptions = {}): Promise<void> {
   const { signal, timeoutMs = 5000 } = options;
-  if (signal?.aborted) throw new EnvdClientError("aborted", "init of the guest was aborted", { cause: signal.reason });
-  const phase = new AbortController();
-  const ended = Promise.withResolvers<never>();
-  // Without a reader of its own the rejection of an abandoned race would count as unhandled.
-  ended.promise.catch(() => undefined);
-  const stop = (error: EnvdClientError): void => {
-    ended.reject(error);
-    phase.abort(error);
-  };
-  const onAbort = (): void =>
-    stop(new EnvdClientError("aborted", "init of the guest was aborted", { cause: signal?.reason }));
-  const timer = setTimeout(
-    () => stop(new EnvdClientError("timeout", `guest did not answer /init within ${timeoutMs} ms`)),
-    timeoutMs,
-  );
-  signal?.addEventListener("abort", onAbort, { once: true });
-  let connection: Duplex | undefined;
-  try {
-    const dialled = dial({ signal: phase.signal }).then((socket) => {
-      // Errors are reported by the request; one that comes after it must not bring the process down.
-      socket.on("error", () => undefined);
-      if (phase.signal.aborted) socket.destroy();
-      return socket;
-    });
-    dialled.catch(() => undefined);
-    connection = await Promise.race([dialled, ended.promise]);
-    await Promise.race([exchange(connection, body), ended.promise]);
-  } catch (error) {
-    if (error instanceof EnvdClientError) throw error;
-    throw new EnvdClientError("unreachable", "guest could not be reached for /init", { cause: error });
-  } finally {
-    clearTimeout(timer);
-    signal?.removeEventListener("abort", onAbort);
-    connection?.destroy();
-  }
+  await callGuest(dial, "/init", { signal, timeoutMs }, (connection) => exchange(connection, body));
 }
 
 function exchange(connection: Duplex, body: InitBody): Promise<void> {

@@ -1,7 +1,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 
-import { Filesystem, Process } from "@org/envd-client";
+import { Filesystem, GUEST_LOGS_PATH, MAX_LOG_LINES, Process } from "@org/envd-client";
 
 import { asEnvdError, type EnvdError } from "./errors.ts";
 import { checkFileAccess, fileUser } from "./files/access.ts";
@@ -17,6 +17,8 @@ import { basicUserName, createUserLookup } from "./http/basic-user.ts";
 import { handleCors } from "./http/cors.ts";
 import { type Exchange, sendError, sendJson, sendProblem } from "./http/reply.ts";
 import { applyInit } from "./init.ts";
+import { createLogRing } from "./logs/log-ring.ts";
+import { sendLogs } from "./logs/route.ts";
 import { createSystemMetrics, metricsBody } from "./metrics.ts";
 import type { EnvdLogger, EnvdOptions } from "./options.ts";
 import { createPipePool } from "./process/pipe-pool.ts";
@@ -35,6 +37,8 @@ export interface Envd extends AsyncDisposable {
 const DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const DEFAULT_MESSAGE_BYTES = 64 * 1024 * 1024;
 const DEFAULT_RETENTION_MS = 30_000;
+const LOG_BYTES = 1024 * 1024;
+const LOG_LINE_BYTES = 16 * 1024;
 const UNAUTHORIZED = "unauthorized access, please provide a valid access token or method signing if supported";
 /** Routes that check the caller themselves, or need no check. */
 const OPEN_ROUTES = new Set(["GET /health", "GET /files", "POST /files", "POST /init"]);
@@ -76,8 +80,10 @@ export function createEnvd(options: EnvdOptions): Envd {
   };
   const path = options.path ?? DEFAULT_PATH;
   const pipes = createPipePool({ tempDir: options.tempDir ?? tmpdir(), path, logger });
+  const logs = createLogRing({ maxBytes: LOG_BYTES, maxLines: MAX_LOG_LINES, maxLineBytes: LOG_LINE_BYTES, now });
   const processes = createProcessService({
     guest,
+    logs,
     launch: { path, shell: options.shell ?? "/bin/sh", setpriv: options.setpriv ?? "/usr/bin/setpriv" },
     pipes,
     loadPty: createPtyLoader(options.loadPty ?? (() => import("@lydell/node-pty"))),
@@ -111,6 +117,9 @@ export function createEnvd(options: EnvdOptions): Envd {
       GET({ res }) {
         sendJson(res, 200, defaultVariables(guest.state), NO_STORE);
       },
+    },
+    [GUEST_LOGS_PATH]: {
+      GET: (exchange) => sendLogs(exchange, logs),
     },
     "/init": {
       async POST({ req, res }) {

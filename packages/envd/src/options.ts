@@ -88,7 +88,7 @@ export interface EnvdOptions {
   /** Silent by default. */
   readonly logger?: EnvdLogger | undefined;
   /**
-   * Milliseconds since 1970, for the limits of signed addresses and for metrics.
+   * Milliseconds since 1970, for the limits of signed addresses, for metrics and for the times of log lines.
    * @default Date.now
    */
   readonly now?: (() => number) | undefined;

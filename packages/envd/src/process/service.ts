@@ -3,6 +3,7 @@ import type { ConnectResponseSchema, Process, StartRequest, StartResponseSchema 
 
 import { EnvdError } from "../errors.ts";
 import type { Guest } from "../guest/guest.ts";
+import type { LogRing } from "../logs/log-ring.ts";
 import type { Call, ServerStream, ServiceImpl } from "../rpc/call.ts";
 import type { Child, ChildEvents } from "./child.ts";
 import { dataNotice, endNotice, startNotice } from "./event-frames.ts";
@@ -17,6 +18,8 @@ import type { PtyModule } from "./pty-module.ts";
 /** What the process service is made of. */
 export interface ProcessServiceOptions {
   readonly guest: Guest;
+  /** Takes the output of commands; terminals draw rather than log. */
+  readonly logs: LogRing;
   readonly launch: LaunchSettings;
   readonly pipes: PipePool;
   readonly loadPty: () => Promise<PtyModule>;
@@ -33,7 +36,7 @@ type EventStream = ServerStream<typeof StartResponseSchema> | ServerStream<typeo
 const LONGEST_TIMEOUT_MS = 0x7fff_ffff;
 
 export function createProcessService(options: ProcessServiceOptions): ProcessService {
-  const { guest } = options;
+  const { guest, logs } = options;
   const table = createProcessTable(options.exitRetentionMs);
   /** The last write of each process, so that writes do not overtake each other. */
   const lastWrites = new WeakMap<Child, Promise<void>>();
@@ -61,9 +64,15 @@ export function createProcessService(options: ProcessServiceOptions): ProcessSer
       call.timeoutMs === undefined
         ? undefined
         : setTimeout(() => child.kill("SIGKILL"), Math.min(call.timeoutMs, LONGEST_TIMEOUT_MS)).unref();
-    events.onOutput = (name, bytes) => output.publish(dataNotice(name, bytes));
+    const log = { stdout: logs.open(child.pid, "stdout"), stderr: logs.open(child.pid, "stderr") };
+    events.onOutput = (name, bytes) => {
+      if (name !== "pty") log[name].write(bytes);
+      output.publish(dataNotice(name, bytes));
+    };
     events.onEnd = (status) => {
       clearTimeout(timer);
+      log.stdout.end();
+      log.stderr.end();
       table.end(running, status);
       output.publish(endNotice(status));
     };
