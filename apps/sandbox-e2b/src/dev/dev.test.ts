@@ -130,3 +130,87 @@ test("a node alone serves the pools it was given, and tells its address", async 
   run.signal("SIGTERM");
   expect(await run.exited).toBe(0);
 }, 60_000);
+
+/** Starts `dev-node` with a token file and a tenant file; answers how to call it. */
+async function startNode(folder: string, flags: readonly string[], startOptions: { open?: boolean } = {}) {
+  const tokenFile = join(folder, "token");
+  const tenantFile = join(folder, "tenants");
+  await writeFile(tokenFile, "t0ken\n");
+  await writeFile(tenantFile, "acme acme-token 1\nbolt bolt-token\n");
+  const secrets = startOptions.open === true ? [] : [`--token-file=${tokenFile}`, `--tenant-file=${tenantFile}`];
+  const state = `--state-dir=${join(folder, "state")}`;
+  const run = startProgram(["dev-node", "--listen=127.0.0.1:0", state, ...secrets, ...flags]);
+  const [, address = ""] = await run.output(/development node up address=(\S+) isolation=/);
+  const call = async (method: string, path: string, body?: object, token = "t0ken") => {
+    const reply = await fetch(`http://${address}${path}`, {
+      method,
+      headers: token === "" ? {} : { authorization: `Bearer ${token}` },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    return { status: reply.status, text: await reply.text() };
+  };
+  return { run, call, [Symbol.asyncDispose]: () => run[Symbol.asyncDispose]() };
+}
+
+test("a node knows its tenants, refuses what no pool serves, and makes requests fail when allowed", async () => {
+  await using folder = await scratchFolder();
+  await using node = await startNode(folder.path, [
+    "--pool=img:1=0",
+    "--refuse-unpooled",
+    "--egress=false",
+    "--allow-faults",
+  ]);
+  const { call } = node;
+  const claim = { template: "img:1" };
+  expect((await call("POST", "/v1/claim", claim, "nobody")).status).toBe(401);
+  expect((await call("POST", "/v1/claim", claim, "acme-token")).status).toBe(200);
+  expect(await call("POST", "/v1/claim", claim, "acme-token")).toMatchObject({
+    status: 429,
+    text: expect.stringContaining("tenant acme at 1 live claims, cap 1"),
+  });
+  expect((await call("GET", "/v1/info", undefined, "bolt-token")).status).toBe(403);
+  expect(await call("POST", "/v1/claim", { template: "other:1" })).toMatchObject({
+    status: 500,
+    text: expect.stringContaining("provisioning failed"),
+  });
+  expect((await call("POST", "/v1/claim", { ...claim, net: "egress" })).status).toBe(409);
+  const faults = [{ kind: "status", path: "/v1/claim", status: 418 }];
+  expect((await call("PUT", "/debug/faults", { faults }, "acme-token")).status).toBe(403);
+  expect((await call("PUT", "/debug/faults", { faults })).status).toBe(200);
+  expect((await call("POST", "/v1/claim", claim)).status).toBe(418);
+  node.run.signal("SIGTERM");
+  expect(await node.run.exited).toBe(0);
+  expect(node.run.stderr).not.toMatch(/t0ken|acme-token|bolt-token/);
+}, 60_000);
+
+test("an open node asks for no token, has no faults unless allowed, and offers the lane with network", async () => {
+  await using folder = await scratchFolder();
+  await using node = await startNode(folder.path, ["--open", "--max-claims=1"], { open: true });
+  const egress = { template: "img:1", net: "egress" };
+  expect((await node.call("POST", "/v1/claim", egress, "")).status).toBe(200);
+  expect((await node.call("POST", "/v1/claim", egress, "")).status).toBe(429);
+  expect((await node.call("GET", "/debug/faults", undefined, "")).status).toBe(404);
+  node.run.signal("SIGTERM");
+  expect(await node.run.exited).toBe(0);
+}, 60_000);
+
+test.each([
+  [[], "--token-file is required"],
+  [["--open", "--token-file=t"], "leave --token-file and --tenant-file out"],
+  [["--open", "--tenant-file=t"], "leave --token-file and --tenant-file out"],
+  [["--open", "--listen=:7001"], "--listen must be a loopback address"],
+  [["--open", "--listen=10.0.0.1:7001"], "--listen must be a loopback address"],
+])("dev-node with %j is a usage error", async (flags, message) => {
+  await using run = startProgram(["dev-node", ...flags]);
+  expect(await run.exited).toBe(2);
+  expect(run.stderr.split("\n")[0]).toContain(message);
+});
+
+test("a tenant file that cannot be read keeps a node from starting", async () => {
+  await using folder = await scratchFolder();
+  const tokenFile = join(folder.path, "token");
+  await writeFile(tokenFile, "t0ken\n");
+  await using run = startProgram(["dev-node", `--token-file=${tokenFile}`, `--tenant-file=${folder.path}/none`]);
+  expect(await run.exited).toBe(1);
+  expect(run.stderr).toContain(`sandbox-e2b: read tenant file "${folder.path}/none"`);
+});
