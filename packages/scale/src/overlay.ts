@@ -10,12 +10,23 @@ interface Patch {
   made?: { readonly entry: InventoryEntry; readonly at: number };
   phase?: { readonly value: Phase; readonly at: number };
   lease?: { readonly deadline: Date | undefined; readonly at: number };
+  /** What was last made of a listed entry and the parts that counted, so that the same parts make the same object. */
+  merged?: Merged;
+}
+
+interface Merged {
+  readonly base: InventoryEntry;
+  readonly phase: Patch["phase"] | undefined;
+  readonly lease: Patch["lease"] | undefined;
+  readonly entry: InventoryEntry;
 }
 
 /** Our writes to one node. */
 interface NodeWrites {
   /** The view that the writes were last compared with. */
   asOfMs: number | undefined;
+  /** The overlay's version at the last change of what these writes add to the view. */
+  version: number;
   readonly patches: Map<string, Patch>;
   /** Ids we claimed, by qualified name. */
   readonly madeByName: Map<string, Set<string>>;
@@ -46,6 +57,11 @@ export class Overlay {
   /** Grows with every change of what this overlay adds to the views it was last compared with. */
   get version(): number {
     return this.#version;
+  }
+
+  /** The version of the last change of what this overlay adds to one node's view; 0 when it adds nothing. */
+  versionOn(node: string): number {
+    return this.#nodes.get(node)?.version ?? 0;
   }
 
   /** How many sandboxes have a write that may still count. */
@@ -129,11 +145,17 @@ export class Overlay {
     if (phase === undefined && lease === undefined) {
       return base;
     }
-    return {
+    const { merged } = patch;
+    if (merged?.base === base && merged.phase === phase && merged.lease === lease) {
+      return merged.entry;
+    }
+    const entry: InventoryEntry = {
       ...base,
       phase: phase === undefined ? base.phase : phase.value,
       deadline: lease === undefined ? base.deadline : lease.deadline,
     };
+    patch.merged = { base, phase, lease, entry };
+    return entry;
   }
 
   /**
@@ -153,7 +175,7 @@ export class Overlay {
       return;
     }
     // Also a write that stays may have lost a part: whoever laid these writes over the last view must do it again.
-    this.#version += 1;
+    this.#changed(writes);
     writes.asOfMs = asOfMs;
     for (const [id, patch] of writes.patches) {
       if (!counts(patch.lastAt, asOfMs)) {
@@ -167,7 +189,7 @@ export class Overlay {
     if (writes !== undefined) {
       this.#pruneNode(node, writes);
     }
-    writes ??= { asOfMs: undefined, patches: new Map(), madeByName: new Map(), unusual: new Set() };
+    writes ??= { asOfMs: undefined, version: 0, patches: new Map(), madeByName: new Map(), unusual: new Set() };
     // Pruning may have let go of it.
     this.#nodes.set(node, writes);
     const at = performance.now();
@@ -182,7 +204,7 @@ export class Overlay {
       this.#size += 1;
     }
     patch.lastAt = at;
-    this.#version += 1;
+    this.#changed(writes);
     return { writes, patch };
   }
 
@@ -210,7 +232,12 @@ export class Overlay {
       this.#nodes.delete(node);
     }
     this.#size -= 1;
+    this.#changed(writes);
+  }
+
+  #changed(writes: NodeWrites): void {
     this.#version += 1;
+    writes.version = this.#version;
   }
 }
 

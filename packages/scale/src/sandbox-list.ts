@@ -1,4 +1,5 @@
 import type { InventoryEntry, Sandbox } from "./domain.ts";
+import { ourWrites } from "./our-writes.ts";
 import type { Overlay } from "./overlay.ts";
 import type { InventorySource, Logger } from "./ports.ts";
 import { compareSandboxes, sandboxOf } from "./sandbox-view.ts";
@@ -163,13 +164,7 @@ class NamespaceList {
       if (view === undefined) {
         continue;
       }
-      const index = views.of(view);
-      for (const id of overlay.idsOn(node)) {
-        const listed = index.byId(id);
-        const now = overlay.resolve(node, id, listed, view.asOfMs);
-        if (now === listed) {
-          continue;
-        }
+      for (const { listed, now } of ourWrites(overlay, views, view)) {
         if (listed !== undefined) {
           put(removed, sandboxOf(node, listed));
         }

@@ -102,7 +102,7 @@ function grouped(
 export class ViewIndexes {
   readonly #indexes = new WeakMap<readonly InventoryEntry[], ViewIndex>();
 
-  of(view: NodeInventory): ViewIndex {
+  of(view: Pick<NodeInventory, "entries">): ViewIndex {
     const known = this.#indexes.get(view.entries);
     if (known !== undefined) {
       return known;
