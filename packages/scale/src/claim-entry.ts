@@ -1,4 +1,4 @@
-import type { Delivery } from "./claim-router.ts";
+import type { Delivery } from "./claim-hop.ts";
 import type { InventoryEntry } from "./domain.ts";
 import type { NodeClaim } from "./ports.ts";
 
@@ -6,8 +6,11 @@ import type { NodeClaim } from "./ports.ts";
 const DEFAULT_LEASE_SECONDS = 300;
 const MAX_LEASE_SECONDS = 86_400;
 
+/** The entry of a sandbox that was claimed under a name. */
+export type ClaimedEntry = InventoryEntry & { readonly claimRef: string };
+
 /** The entry that the node will list for a claim, until it does. */
-export function entryOfClaim(claim: NodeClaim, { reply }: Delivery): InventoryEntry {
+export function entryOfClaim(claim: NodeClaim, { reply }: Delivery): ClaimedEntry {
   return {
     name: claim.claimRef,
     id: reply.id,

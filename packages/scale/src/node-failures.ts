@@ -1,4 +1,5 @@
 import { ScaleError } from "./errors.ts";
+import type { Verb } from "./node-calls.ts";
 import type { NodeClients, NodeFailure } from "./ports.ts";
 
 /** A node's failure in a few words, for logs and messages. */
@@ -9,28 +10,28 @@ export function describeFailure(failure: NodeFailure): string {
 }
 
 /** The error of a verb that a node refused or failed. */
-export function verbError(
-  clients: NodeClients,
-  error: unknown,
-  where: { readonly verb: string; readonly id: string; readonly node: string },
-): ScaleError {
+export function verbError(clients: NodeClients, error: unknown, verb: Verb): ScaleError {
   if (error instanceof ScaleError) {
     return error;
   }
   const failure = clients.failure(error);
   const reason = failure.nodeMessage || describeFailure(failure);
-  return new ScaleError(
-    verbCode(failure),
-    `sandboxd ${where.verb} of "${where.id}" on node "${where.node}": ${reason}`,
-    { ...where, status: failure.status, nodeMessage: failure.nodeMessage, cause: error },
-  );
+  const of = verb.id === undefined ? "" : ` of "${verb.id}"`;
+  return new ScaleError(verbCode(failure, verb), `sandboxd ${verb.verb}${of} on node "${verb.node}": ${reason}`, {
+    verb: verb.verb,
+    node: verb.node,
+    id: verb.id,
+    status: failure.status,
+    nodeMessage: failure.nodeMessage,
+    cause: error,
+  });
 }
 
-function verbCode(failure: NodeFailure): "aborted" | "not_found" | "node_refused" | "node_failed" {
+function verbCode(failure: NodeFailure, verb: Verb): "aborted" | "not_found" | "node_refused" | "node_failed" {
   if (failure.kind === "aborted") {
     return "aborted";
   }
-  if (failure.kind !== "status" || failure.status === undefined || failure.status >= 500) {
+  if (verb.plain === true || failure.kind !== "status" || failure.status === undefined || failure.status >= 500) {
     return "node_failed";
   }
   return failure.status === 404 ? "not_found" : "node_refused";

@@ -215,8 +215,9 @@ export interface SandboxQueries {
 /** Copies of sandboxes. Part of {@link SandboxStore}. Store §11. */
 export interface SandboxCaptures {
   /**
-   * Running copies of a sandbox, all or none, named by their ids in the namespace. The parent goes on.
-   * @throws ScaleError `bad_request` for a count below 1.
+   * Running copies of a sandbox, all or none, named by their ids in the namespace. The parent goes on. A node that
+   * does not take the names is too old: the copies are released again.
+   * @throws ScaleError `bad_request` for a count below 1, and for a node that is too old.
    */
   fork(
     namespace: string,
@@ -239,8 +240,8 @@ export interface SandboxCaptures {
   /** Resolves for a snapshot that is already gone. Check its namespace first, as for every verb. */
   deleteSnapshot(node: string, snapshotId: string, options?: CallOptions): Promise<void>;
   /**
-   * A new sandbox out of a snapshot, on the node that holds it or one that it names. `promoted` and `noEgress` do not
-   * apply. A node that does not take the claim's name is too old: the sandbox is released again.
+   * A new sandbox out of a snapshot, on the node that holds it or one that it names. `promoted` does not apply, and
+   * `noEgress` is refused. A node that does not take the claim's name is too old: the sandbox is released again.
    * @throws ScaleError `bad_request` for a node that is too old; `not_found` for an unknown snapshot.
    */
   claimSnapshot(
@@ -271,7 +272,7 @@ export interface SandboxCaptures {
  * nodes, every verb is one call to one node. Verbs do not check the namespace: resolve the id inside it first.
  * Rejections are `ScaleError`s.
  */
-export interface SandboxStore {
+export interface SandboxStore extends SandboxCaptures {
   claim(namespace: string, name: string, pool: PoolKey, options?: ClaimOptions): Promise<Assignment>;
   /** Every listed sandbox, sorted by namespace and name in code-unit order. */
   list(options?: ListOptions): readonly Sandbox[];

@@ -77,7 +77,7 @@ describe("every verb", () => {
     await expect(run(store, "key", ID)).rejects.toMatchObject({ code: "node_failed" });
   });
 
-  it.each(VERBS.flatMap((verb) => [400, 401, 403, 409, 429].map((status) => ({ ...verb, status }))))(
+  it.each(ALL_BUT_RELEASE.flatMap((verb) => [400, 401, 403, 409, 429].map((status) => ({ ...verb, status }))))(
     "V3: $verb keeps status $status and the node's reason",
     async ({ onNode, run, status }) => {
       const { nodes, store } = fleet();

@@ -1,25 +1,26 @@
 import type { Duplex } from "node:stream";
-import { entryOfClaim } from "./claim-entry.ts";
-import { routeClaim } from "./claim-router.ts";
-import type { Delivery } from "./claim-router.ts";
+import { Captures } from "./captures.ts";
+import { Deliveries } from "./deliveries.ts";
 import { DetachedWork, throwIfAborted } from "./detached-work.ts";
-import type { Assignment, ClaimOptions, PoolKey, Sandbox, SandboxRecord } from "./domain.ts";
-import { isScaleError, ScaleError } from "./errors.ts";
-import { claimKey, nameKey, NodeIndex } from "./node-index.ts";
-import { LateClaims } from "./late-claims.ts";
-import { verbError } from "./node-failures.ts";
-import { Overlay } from "./overlay.ts";
 import type {
-  CallOptions,
-  InventorySource,
-  ListOptions,
-  Logger,
-  NodeClaim,
-  NodeClient,
-  NodeClients,
-  SandboxStore,
-} from "./ports.ts";
+  Assignment,
+  ClaimOptions,
+  PoolKey,
+  PromotedTemplate,
+  Promotion,
+  Sandbox,
+  SandboxRecord,
+  Snapshot,
+} from "./domain.ts";
+import { ScaleError } from "./errors.ts";
+import { LateClaims } from "./late-claims.ts";
+import { NodeCalls } from "./node-calls.ts";
+import { NodeIndex } from "./node-index.ts";
+import { Overlay } from "./overlay.ts";
+import type { CallOptions, InventorySource, ListOptions, Logger, NodeClients, SandboxStore } from "./ports.ts";
+import { Releases } from "./releases.ts";
 import { RoutingTables } from "./routing-table.ts";
+import { SandboxClaims } from "./sandbox-claims.ts";
 import { SandboxFinder } from "./sandbox-finder.ts";
 import { SandboxList } from "./sandbox-list.ts";
 import { isPaused, sandboxOf } from "./sandbox-view.ts";
@@ -51,6 +52,7 @@ export interface StoreOptions {
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 type Lease = Parameters<SandboxStore["renew"]>[2];
+type ForkOptions = Parameters<SandboxStore["fork"]>[3];
 
 /**
  * A store over an inventory source. It keeps no record per sandbox: what it remembers are bounded hints (which node
@@ -64,103 +66,47 @@ export function createStore(source: InventorySource, options: StoreOptions = {})
 
 class ScatterGatherStore implements SandboxStore {
   readonly #source: InventorySource;
-  readonly #clients: NodeClients | undefined;
-  readonly #logger: Logger;
-  readonly #random: () => number;
-  readonly #tables: RoutingTables;
-  readonly #index = new NodeIndex();
   readonly #overlay: Overlay;
   readonly #views = new ViewIndexes();
+  readonly #detached = new DetachedWork();
+  readonly #calls: NodeCalls;
+  readonly #releases: Releases;
+  readonly #late: LateClaims;
+  readonly #claims: SandboxClaims;
+  readonly #captures: Captures;
   readonly #finder: SandboxFinder;
   readonly #list: SandboxList;
-  readonly #detached = new DetachedWork();
-  readonly #late: LateClaims;
-  readonly #releaseListeners = new Set<(node: string, id: string) => void>();
 
   constructor(source: InventorySource, options: StoreOptions) {
-    const { liveTimeoutMs = 500, concurrency = 16 } = options;
+    const { clients, logger = SILENT, random = Math.random, liveTimeoutMs = 500, concurrency = 16 } = options;
     if (!(liveTimeoutMs > 0 && liveTimeoutMs <= 0x7fffffff)) {
       throw new TypeError("liveTimeoutMs must be a positive number of milliseconds");
     }
     if (!Number.isSafeInteger(concurrency) || concurrency < 1) {
       throw new TypeError("concurrency must be a positive integer");
     }
+    const index = new NodeIndex();
+    const views = this.#views;
+    const detached = this.#detached;
+    const overlay = new Overlay(source);
+    const calls = new NodeCalls({ source, clients, detached });
+    const releases = new Releases({ calls, overlay, logger });
+    const late = new LateClaims({ source, views, overlay, logger, release: (node, id) => releases.release(node, id) });
+    const deliveries = new Deliveries({ detached, releases, index, overlay, logger });
+    const tables = new RoutingTables(source);
     this.#source = source;
-    this.#clients = options.clients;
-    this.#logger = options.logger ?? SILENT;
-    this.#random = options.random ?? Math.random;
-    this.#tables = new RoutingTables(source);
-    this.#overlay = new Overlay(source);
-    const shared = {
-      source,
-      logger: this.#logger,
-      overlay: this.#overlay,
-      views: this.#views,
-    };
-    this.#list = new SandboxList(shared);
-    this.#late = new LateClaims({ ...shared, release: (node, id) => this.#release(node, id) });
-    this.#finder = new SandboxFinder({
-      ...shared,
-      clients: this.#clients,
-      index: this.#index,
-      liveTimeoutMs,
-      concurrency,
-    });
+    this.#overlay = overlay;
+    this.#calls = calls;
+    this.#releases = releases;
+    this.#late = late;
+    this.#claims = new SandboxClaims({ source, calls, tables, deliveries, late, logger, random });
+    this.#captures = new Captures({ calls, deliveries });
+    this.#finder = new SandboxFinder({ source, views, overlay, logger, clients, index, liveTimeoutMs, concurrency });
+    this.#list = new SandboxList({ source, views, overlay, logger });
   }
 
-  async claim(namespace: string, name: string, pool: PoolKey, options: ClaimOptions = {}): Promise<Assignment> {
-    const clients = this.#clients;
-    if (clients === undefined) {
-      throw routingDisabled("claim");
-    }
-    checkClaim(namespace, name, pool, options);
-    const signal = options.signal;
-    const claim: NodeClaim = {
-      pool,
-      claimRef: `${namespace}/${name}`,
-      ttlSeconds: options.ttlSeconds,
-      metadata: options.metadata && { ...options.metadata },
-      onExpire: options.onExpire,
-      noEgress: options.noEgress,
-    };
-    const delivery = await this.#detached.run(
-      () =>
-        routeClaim({
-          clients,
-          logger: this.#logger,
-          random: this.#random,
-          table: this.#tables.current(),
-          claim,
-          promoted: options.promoted === true,
-          signal,
-          viewOf: (node) => this.#source.nodeInventory(node),
-          onUncertain: (node, before) => {
-            if (options.uniqueName === true) {
-              this.#late.watch(node, claim.claimRef, before);
-            }
-          },
-        }),
-      signal,
-      {
-        done: (late) => this.#releaseUnclaimed(late),
-        failed: (error) => this.#claimLost(error),
-      },
-    );
-    const { node, reply } = delivery;
-    this.#index.remember(nameKey(namespace, name), node.node);
-    this.#index.remember(claimKey(namespace, reply.id), node.node);
-    this.#index.remember(claimKey("", reply.id), node.node);
-    this.#overlay.claimed(node.node, entryOfClaim(claim, delivery));
-    return {
-      id: reply.id,
-      node: node.node,
-      address: reply.ownerAddress || node.address,
-      token: reply.token,
-      deadline: reply.deadline,
-      netRoute: reply.netRoute,
-      fromCheckpoint: reply.fromCheckpoint,
-      claimRef: claim.claimRef,
-    };
+  claim(namespace: string, name: string, pool: PoolKey, options: ClaimOptions = {}): Promise<Assignment> {
+    return this.#claims.claim(namespace, name, pool, options);
   }
 
   list(options: ListOptions = {}): readonly Sandbox[] {
@@ -183,7 +129,9 @@ class ScatterGatherStore implements SandboxStore {
 
   async read(node: string, id: string, options: CallOptions = {}): Promise<SandboxRecord> {
     const startedAt = performance.now();
-    const row = await this.#call("read", node, id, options.signal, (client) => client.sandbox(id, options));
+    const row = await this.#calls.call({ verb: "read", node, id }, options.signal, (client) =>
+      client.sandbox(id, options),
+    );
     if (row !== undefined && row.entry.id !== id) {
       // Its token belongs to somebody else.
       throw new ScaleError("node_failed", `sandboxd read of "${id}" on node "${node}": it sent another sandbox`, {
@@ -212,25 +160,25 @@ class ScatterGatherStore implements SandboxStore {
   }
 
   release(node: string, id: string, options: CallOptions = {}): Promise<void> {
-    return this.#detached.run(() => this.#release(node, id), options.signal);
+    return this.#detached.run(() => this.#releases.release(node, id), options.signal);
   }
 
   pause(node: string, id: string, options: CallOptions = {}): Promise<void> {
-    return this.#write("hibernate", node, id, options, async (client) => {
+    return this.#calls.write({ verb: "hibernate", node, id }, options, async (client) => {
       await client.hibernate(id);
       this.#overlay.phase(node, id, "Hibernated");
     });
   }
 
   resume(node: string, id: string, options: CallOptions = {}): Promise<void> {
-    return this.#write("wake", node, id, options, async (client) => {
+    return this.#calls.write({ verb: "wake", node, id }, options, async (client) => {
       await client.wake(id);
       this.#overlay.phase(node, id, "Running");
     });
   }
 
   renew(node: string, id: string, lease: Lease, options: CallOptions = {}): Promise<Date | undefined> {
-    return this.#write("renew", node, id, options, async (client) => {
+    return this.#calls.write({ verb: "renew", node, id }, options, async (client) => {
       const deadline = await client.renew(id, lease);
       this.#overlay.renewed(node, id, deadline);
       return deadline;
@@ -248,7 +196,9 @@ class ScatterGatherStore implements SandboxStore {
     if (!Number.isSafeInteger(port) || port < 1 || port > 65_535) {
       throw new ScaleError("bad_request", "a guest port is a number from 1 to 65535", { node, id, verb: "port" });
     }
-    const relay = await this.#call("port", node, id, signal, (client) => client.dialPort(id, port, token, options));
+    const relay = await this.#calls.call({ verb: "port", node, id }, signal, (client) =>
+      client.dialPort(id, port, token, options),
+    );
     if (signal?.aborted === true) {
       relay.on("error", () => undefined);
       relay.destroy();
@@ -260,11 +210,66 @@ class ScatterGatherStore implements SandboxStore {
     return relay;
   }
 
+  fork(
+    namespace: string,
+    node: string,
+    id: string,
+    fork: ForkOptions,
+    options?: CallOptions,
+  ): Promise<readonly Assignment[]> {
+    return this.#captures.fork(namespace, node, id, fork, options);
+  }
+
+  snapshot(namespace: string, node: string, id: string, name: string, options?: CallOptions): Promise<Snapshot> {
+    return this.#captures.snapshot(namespace, node, id, name, options);
+  }
+
+  snapshots(namespace: string, node: string, options?: CallOptions): Promise<readonly Snapshot[]> {
+    return this.#captures.snapshots(namespace, node, options);
+  }
+
+  deleteSnapshot(node: string, snapshotId: string, options?: CallOptions): Promise<void> {
+    return this.#captures.deleteSnapshot(node, snapshotId, options);
+  }
+
+  claimSnapshot(
+    namespace: string,
+    name: string,
+    node: string,
+    snapshotId: string,
+    options: ClaimOptions = {},
+  ): Promise<Assignment> {
+    return this.#claims.claimSnapshot(namespace, name, node, snapshotId, options);
+  }
+
+  promote(node: string, id: string, template: string, options?: CallOptions): Promise<Promotion> {
+    return this.#captures.promote(node, id, template, options);
+  }
+
+  deleteTemplate(node: string, key: PoolKey, digest?: string, options?: CallOptions): Promise<void> {
+    return this.#captures.deleteTemplate(node, key, digest, options);
+  }
+
+  setTemplateLabels(
+    node: string,
+    key: PoolKey,
+    labels: Readonly<Record<string, string>>,
+    digest?: string,
+    options?: CallOptions,
+  ): Promise<void> {
+    return this.#captures.setTemplateLabels(node, key, labels, digest, options);
+  }
+
+  nodeTemplates(node: string, options?: CallOptions): Promise<readonly PromotedTemplate[]> {
+    return this.#captures.nodeTemplates(node, options);
+  }
+
+  setInstanceMetadata(node: string, id: string, document: Uint8Array, options?: CallOptions): Promise<void> {
+    return this.#captures.setInstanceMetadata(node, id, document, options);
+  }
+
   onReleased(listener: (node: string, id: string) => void): () => void {
-    // A wrapper of its own, so that a listener that was added twice is removed once.
-    const own = (node: string, id: string): void => listener(node, id);
-    this.#releaseListeners.add(own);
-    return () => void this.#releaseListeners.delete(own);
+    return this.#releases.onReleased(listener);
   }
 
   async settled(): Promise<void> {
@@ -283,118 +288,4 @@ class ScatterGatherStore implements SandboxStore {
       this.#overlay.phase(node, id, "Running");
     }
   }
-
-  /** A verb that goes on when its caller leaves: the node would carry it out anyway, and the overlay must know. */
-  #write<T>(
-    verb: string,
-    node: string,
-    id: string,
-    options: CallOptions,
-    call: (client: NodeClient) => Promise<T>,
-  ): Promise<T> {
-    return this.#detached.run(() => this.#call(verb, node, id, undefined, call), options.signal);
-  }
-
-  async #release(node: string, id: string): Promise<void> {
-    await this.#call("release", node, id, undefined, async (client, clients) => {
-      try {
-        await client.release(id);
-      } catch (error) {
-        // A 500 leaves open whether the claim is gone: asking again tells.
-        if (clients.failure(error).status !== 500) {
-          throw error;
-        }
-        await client.release(id);
-      }
-    }).catch((error: unknown) => {
-      if (!isScaleError(error, "not_found") || error.status !== 404) {
-        throw error;
-      }
-    });
-    this.#overlay.released(node, id);
-    for (const listener of this.#releaseListeners) {
-      try {
-        listener(node, id);
-      } catch (error) {
-        this.#logger.error({ func: "scale.Release", node, id, err: error }, "a listener of releases failed");
-      }
-    }
-  }
-
-  /** Calls the node that holds a sandbox. Every failure becomes a `ScaleError` that names verb, id and node. */
-  async #call<T>(
-    verb: string,
-    node: string,
-    id: string,
-    signal: AbortSignal | undefined,
-    call: (client: NodeClient, clients: NodeClients) => Promise<T>,
-  ): Promise<T> {
-    const where = { verb, id, node };
-    const clients = this.#clients;
-    if (clients === undefined) {
-      throw routingDisabled(verb);
-    }
-    if (id === "" || node === "") {
-      throw new ScaleError("bad_request", `sandboxd ${verb} needs ${id === "" ? "an id" : "a node"}`, where);
-    }
-    throwIfAborted(signal);
-    const address = this.#source.nodeCapacity(node)?.address;
-    if (address === undefined) {
-      throw new ScaleError("not_found", `sandboxd ${verb} of "${id}": node "${node}" is unknown`, where);
-    }
-    if (address === "") {
-      throw new ScaleError("node_failed", `sandboxd ${verb} of "${id}": node "${node}" has no address`, where);
-    }
-    try {
-      return await call(clients.forAddress(address), clients);
-    } catch (error) {
-      throwIfAborted(signal);
-      throw verbError(clients, error, where);
-    }
-  }
-
-  async #releaseUnclaimed({ node, reply }: Delivery): Promise<void> {
-    const fields = { func: "scale.Claim", node: node.node, id: reply.id };
-    try {
-      await this.#release(node.node, reply.id);
-      this.#logger.debug(fields, "released a sandbox whose caller had left");
-    } catch (error) {
-      this.#logger.warn(
-        { ...fields, err: error },
-        "a sandbox whose caller had left was not released; it lives until its lease ends",
-      );
-    }
-  }
-
-  #claimLost(error: unknown): void {
-    if (isScaleError(error, "claim_failed")) {
-      this.#logger.warn(
-        { func: "scale.Claim", node: error.node, err: error },
-        "a claim whose caller had left may have been delivered; if so it lives until its lease ends",
-      );
-    }
-  }
-}
-
-function checkClaim(namespace: string, name: string, pool: PoolKey, options: ClaimOptions): void {
-  const bad = (message: string): never => {
-    throw new ScaleError("bad_request", message, { verb: "claim" });
-  };
-  if (namespace === "" || namespace.includes("/")) {
-    bad("a claim needs a namespace without a slash");
-  }
-  if (name === "") {
-    bad("a claim needs a name");
-  }
-  if (pool.template === "") {
-    bad("a claim needs a template");
-  }
-  const ttl = options.ttlSeconds ?? 0;
-  if (!Number.isSafeInteger(ttl) || ttl < 0) {
-    bad("a lease is a whole number of seconds, 0 for the node's default");
-  }
-}
-
-function routingDisabled(verb: string): ScaleError {
-  return new ScaleError("routing_disabled", `sandboxd ${verb}: no node clients are configured`, { verb });
 }
