@@ -1,13 +1,15 @@
 import { randomBytes } from "node:crypto";
+import type { FullPoolKey } from "@org/sandboxd-client/wire";
 import { DevNodeError } from "./errors.ts";
 import { createEgressPolicy } from "./host/egress-gate.ts";
 import { createGuestHost, type FreezerKind } from "./host/guest-host.ts";
 import type { Isolation } from "./host/launch.ts";
+import type { Guest } from "./host/guest.ts";
 import { listen } from "./http/server.ts";
 import { createAccess } from "./node/access.ts";
 import { createNode } from "./node/node.ts";
 import { createPeers } from "./node/peers.ts";
-import { createPools } from "./node/pools.ts";
+import { createPools, type StartOptions } from "./node/pools.ts";
 import { Refusal } from "./node/refusal.ts";
 import { isLoopback, resolveOptions, type DevNodeOptions } from "./options.ts";
 
@@ -70,14 +72,20 @@ export async function startDevNode(options: DevNodeOptions): Promise<DevNode> {
         "GUESTS ARE NOT ISOLATED: they run as your own processes and can read and change everything you can",
       );
     }
+    const start = (key: FullPoolKey, how: StartOptions): Promise<Guest> =>
+      host.start({
+        id: `sb_${randomBytes(8).toString("hex")}`,
+        template: key.template,
+        egressLane: key.net === "egress",
+        base: resolved.templates.get(key.template),
+        ...how,
+      });
     const pools = createPools({
-      start: (key) =>
-        host.start({
-          id: `sb_${randomBytes(8).toString("hex")}`,
-          template: key.template,
-          egressLane: key.net === "egress",
-          base: resolved.templates.get(key.template),
-        }),
+      // A pool of a template that was promoted before is filled with clones of it.
+      start: (key, how) => {
+        const promoted = how.capture === undefined ? node.poolTemplate(key)?.capture : undefined;
+        return promoted === undefined ? start(key, how) : promoted.use(() => start(key, { ...how, capture: promoted }));
+      },
       refillDelayMs: resolved.refillDelayMs,
       startConcurrency: resolved.startConcurrency,
       logger,
@@ -95,6 +103,7 @@ export async function startDevNode(options: DevNodeOptions): Promise<DevNode> {
     const node = createNode({
       pools,
       peers,
+      captures: host.captures,
       address: () => address,
       egressLane: resolved.egress,
       egressRoute: host.isolation === "process" ? "direct" : "relay",

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { DevNodeError } from "../errors.ts";
 import { SILENT, type DevNodeLogger } from "../logger.ts";
 import { prepareAgentFiles } from "./agent-files.ts";
+import { openCaptureStore, type CaptureStore } from "./capture-store.ts";
 import { createGroupMaker, type CgroupLayout } from "./cgroup-group.ts";
 import type { EgressPolicy } from "./egress-gate.ts";
 import { startGuest, type Guest, type GuestEnvironment, type GuestRequest } from "./guest.ts";
@@ -24,6 +25,8 @@ export interface GuestHost {
   readonly freezer: FreezerKind;
   /** Both guest users exist, with ids of their own on the host. */
   readonly separateUsers: boolean;
+  /** Copies of guests' files, those of earlier runs among them. */
+  readonly captures: CaptureStore;
   /** @throws DevNodeError `guest_start_failed` */
   start(request: GuestRequest): Promise<Guest>;
   /** Ends every guest and removes the run's folder. */
@@ -81,14 +84,18 @@ export async function createGuestHost(options: GuestHostOptions): Promise<GuestH
   let closed = false;
   const isRoot = process.getuid?.() === 0;
   const ids = isRoot ? createIdRanges() : undefined;
+  let captures: CaptureStore | undefined;
   const close = async (): Promise<void> => {
     closed = true;
     await Promise.allSettled(starting);
     await Promise.allSettled([...guests].map((guest) => guest.destroy()));
+    captures?.close();
     await run.close();
   };
   try {
     const sockets = createSocketFolder(join(run.path, "s"));
+    captures = openCaptureStore({ stateDir: options.stateDir, drafts: join(run.path, "drafts"), logger });
+    const kept = captures;
     const shared = {
       run,
       sockets,
@@ -146,6 +153,7 @@ export async function createGuestHost(options: GuestHostOptions): Promise<GuestH
         isolation,
         freezer,
         separateUsers,
+        captures: kept,
         start: (request) => {
           if (closed) {
             return Promise.reject(new DevNodeError("guest_start_failed", "the node is closing"));

@@ -14,7 +14,7 @@ import {
 import { lchown, opendir } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import type { IdRange } from "./id-range.ts";
+import { idInside, type IdRange } from "./id-range.ts";
 import { SUDO_SCRIPT } from "./sudo-script.ts";
 
 /** Id of the unprivileged user inside a guest. */
@@ -102,6 +102,16 @@ const FOLDERS: readonly (readonly [path: string, mode: number, owner: 0 | typeof
   ["/var/log", 0o755, 0],
   ["/var/tmp", 0o1777, 0],
   ["/.host", 0o700, 0],
+];
+
+/** Folders that a launch mounts something on or in. */
+const MOUNT_FOLDERS: readonly (readonly [path: string, mode: number])[] = [
+  ["/dev", 0o755],
+  ["/dev/pts", 0o755],
+  ["/dev/shm", 0o1777],
+  [GUEST_TOOLS, 0o755],
+  ["/proc", 0o555],
+  ["/.host", 0o700],
 ];
 
 /** Device nodes that are bound from the host. */
@@ -228,14 +238,47 @@ export async function makeGuestTree(tree: string, view: HostView, options: TreeO
       await shiftOwners(options.base, tree, range);
     }
   }
-  for (const bind of [...view.binds, ...options.extraBinds]) {
-    clearTheWay(tree, bind.to);
-    if (bind.directory) {
-      folder(bind.to, 0o755, 0);
-    } else {
-      mkdirSync(join(tree, bind.to, ".."), { recursive: true });
-      file(bind.to, "", 0o644, 0);
+  makeMountPoints(tree, view, options);
+}
+
+/** Makes what is missing in a tree for a guest to start in it, and nothing else. @throws system errors */
+export function makeMountPoints(tree: string, view: HostView, options: Omit<TreeOptions, "base">): void {
+  const { range } = options;
+  const own = (path: string): void => {
+    if (range !== undefined) {
+      lchownSync(path, range.base, range.base);
     }
+  };
+  const point = (path: string, directory: boolean, mode: number): void => {
+    const full = join(tree, path);
+    clearTheWay(tree, path, directory);
+    if (lstatSync(full, { throwIfNoEntry: false }) !== undefined) {
+      return;
+    }
+    if (directory) {
+      mkdirSync(full, { recursive: true });
+    } else {
+      mkdirSync(join(full, ".."), { recursive: true });
+      writeFileSync(full, "", { flag: "wx" });
+    }
+    chmodSync(full, mode);
+    own(full);
+  };
+  for (const [path, mode] of MOUNT_FOLDERS) {
+    point(path, true, mode);
+  }
+  for (const name of DEVICES) {
+    point(`/dev/${name}`, false, 0o644);
+  }
+  for (const { path, target } of view.links) {
+    const full = join(tree, path);
+    if (lstatSync(full, { throwIfNoEntry: false }) === undefined) {
+      symlinkSync(target, full);
+      own(full);
+    }
+  }
+  for (const bind of [...view.binds, ...options.extraBinds]) {
+    point(bind.to, bind.directory, bind.directory ? 0o755 : 0o644);
   }
 }
 
@@ -243,7 +286,7 @@ export async function makeGuestTree(tree: string, view: HostView, options: TreeO
  * Removes what stands where a mount point goes and is none, links above all: what is made behind a link of a template is
  * made somewhere on the host.
  */
-function clearTheWay(tree: string, path: string): void {
+function clearTheWay(tree: string, path: string, directory: boolean): void {
   let at = tree;
   const names = path.split("/").filter((name) => name !== "");
   for (const [index, name] of names.entries()) {
@@ -252,10 +295,28 @@ function clearTheWay(tree: string, path: string): void {
     if (stat === undefined) {
       return;
     }
-    if (!stat.isDirectory() && (index + 1 < names.length || !stat.isFile())) {
-      rmSync(at);
+    const wanted = directory || index + 1 < names.length ? stat.isDirectory() : stat.isFile();
+    if (!wanted) {
+      rmSync(at, { recursive: true, force: true });
     }
   }
+}
+
+/**
+ * Owners of a captured guest's files in another guest: the same ids inside. Files of a guest that had one id for all
+ * belong to its root, but for the user's home.
+ */
+export function ownerShift(
+  from: IdRange | undefined,
+  to: IdRange,
+): (path: string, uid: number, gid: number) => readonly [uid: number, gid: number] {
+  const shift = (path: string, id: number): number => {
+    if (from === undefined) {
+      return to.base + (path === "home/user" || path.startsWith("home/user/") ? GUEST_UID : 0);
+    }
+    return to.base + Math.min(idInside(from, id), to.count - 1);
+  };
+  return (path, uid, gid) => [shift(path, uid), shift(path, gid)];
 }
 
 /**

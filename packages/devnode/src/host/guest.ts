@@ -7,18 +7,29 @@ import { DevNodeError } from "../errors.ts";
 import { ENVD_PORT, HTTP_DOOR, SOCKS_DOOR, STATUS_FD, type GuestConfig } from "../guest/guest-config.ts";
 import { AGENT_ENTRY, type AgentFiles } from "./agent-files.ts";
 import type { GroupMaker, GuestGroup } from "./cgroup-group.ts";
+import type { Capture } from "./capture-store.ts";
 import { openEgressGate, type EgressGate, type EgressPolicy } from "./egress-gate.ts";
+import { INSTANCE_DOCUMENT, putInstanceDocument } from "./guest-document.ts";
 import { superviseChild, type GuestProcess } from "./guest-process.ts";
-import { GUEST_PATH, makeGuestTree, type HostView, type ReadOnlyBind } from "./guest-tree.ts";
+import {
+  GUEST_PATH,
+  makeGuestTree,
+  makeMountPoints,
+  ownerShift,
+  type HostView,
+  type ReadOnlyBind,
+} from "./guest-tree.ts";
 import type { IdRange } from "./id-range.ts";
 import { proveCommands } from "./guest-proof.ts";
 import { planLaunch, TOOL_PATHS, type Isolation } from "./launch.ts";
 import type { MountEntry } from "./mount-table.ts";
 import { createHandedListener, dialRelay } from "./relay-socket.ts";
 import { residentBytes } from "./proc.ts";
+import { removeTree } from "./remove-tree.ts";
 import type { RunFolder } from "./run-folder.ts";
 import { createSignalFreezer } from "./signal-freeze.ts";
 import type { SocketFolder } from "./socket-folder.ts";
+import { copyTree } from "./tree-copy.ts";
 
 /** One running guest. Used once: releasing a sandbox destroys it. */
 export interface Guest {
@@ -38,6 +49,12 @@ export interface Guest {
   thaw(): Promise<void>;
   /** Resident memory of everything in the guest, in bytes; `undefined` where the system does not tell. */
   memory(): number | undefined;
+  /** Ids that the guest's files belong to on the host. */
+  readonly owners: IdRange | undefined;
+  /** Copies the guest's files as they are; freeze it before. Rejects with the signal's reason on abort. */
+  copyFiles(to: string, options: { readonly signal: AbortSignal }): Promise<void>;
+  /** Puts a document where the guest's processes read it; `false` when the guest made that impossible. */
+  putDocument(content: Uint8Array): Promise<boolean>;
   /** Opens or shuts the way out. Without an egress lane there is none to open. */
   setEgress(open: boolean): void;
   /** Kills everything and resolves when it is dead; the files are removed behind it. */
@@ -67,10 +84,17 @@ export interface GuestRequest {
   readonly id: string;
   readonly template: string;
   readonly egressLane: boolean;
+  /** Files to start with, laid over what every guest has. */
   readonly base?: string | undefined;
+  /** Files to start with, and no others. */
+  readonly capture?: Capture | undefined;
+  /** Ends the start while files are copied. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 const NODE_FLAGS = ["--disable-warning=ExperimentalWarning"];
+/** What is said about one guest is not true of another. */
+const NOT_COPIED: ReadonlySet<string> = new Set([`${INSTANCE_DOCUMENT.folder}/${INSTANCE_DOCUMENT.name}`]);
 const HOST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin";
 
 function guestVariables(egressLane: boolean): Record<string, string> {
@@ -122,7 +146,15 @@ export async function startGuest(environment: GuestEnvironment, request: GuestRe
       binds.push({ from: join(environment.sockets.path, `${request.id}.e`), to: TOOL_PATHS.egress, directory: false });
     }
     const view = isolated ? environment.view : { binds: [], links: [] };
-    await makeGuestTree(tree, view, { range, base: request.base, extraBinds: binds });
+    if (request.capture === undefined) {
+      await makeGuestTree(tree, view, { range, base: request.base, extraBinds: binds });
+    } else {
+      await copyTree(request.capture.tree, tree, {
+        owner: range === undefined ? undefined : ownerShift(request.capture.owners, range),
+        signal: request.signal,
+      });
+      makeMountPoints(tree, view, { range, extraBinds: binds });
+    }
     const group = environment.groups?.create(request.id);
     if (group !== undefined) {
       cleanups.push(() => group.remove());
@@ -178,7 +210,7 @@ export async function startGuest(environment: GuestEnvironment, request: GuestRe
     const processes = superviseChild(child, run, request.id, group, isolation);
     cleanups.push(() => processes.kill());
     const port = await processes.ready(launch.needsIdMap ? range : undefined);
-    const guest = createGuest({ environment, request, folder, processes, group, gate, relayPath, port });
+    const guest = createGuest({ environment, request, folder, tree, range, processes, group, gate, relayPath, port });
     await proveCommands((guestPort) => guest.connect(guestPort));
     return guest;
   } catch (cause) {
@@ -201,6 +233,8 @@ interface GuestParts {
   readonly environment: GuestEnvironment;
   readonly request: GuestRequest;
   readonly folder: string;
+  readonly tree: string;
+  readonly range: IdRange | undefined;
   readonly processes: GuestProcess;
   readonly group: GuestGroup | undefined;
   readonly gate: EgressGate | undefined;
@@ -209,7 +243,7 @@ interface GuestParts {
 }
 
 function createGuest(parts: GuestParts): Guest {
-  const { processes, group, gate } = parts;
+  const { processes, group, gate, tree, range } = parts;
   const freezer = group ?? createSignalFreezer(() => processes.members());
   const shared = parts.environment.isolation === "process";
   let destroying: Promise<void> | undefined;
@@ -238,6 +272,14 @@ function createGuest(parts: GuestParts): Guest {
     freeze: () => freezer.freeze(),
     thaw: () => freezer.thaw(),
     memory: () => (process.platform === "linux" ? residentBytes(processes.members()) : undefined),
+    owners: range,
+    copyFiles: (to, { signal }) =>
+      copyTree(tree, to, {
+        owner: process.getuid?.() === 0 ? (_path, uid, gid) => [uid, gid] : undefined,
+        without: NOT_COPIED,
+        signal,
+      }),
+    putDocument: (content) => putInstanceDocument(tree, content, range?.base),
     setEgress: (open) => gate?.allow(open),
     destroy: () => (destroying ??= destroy()),
     removed: async () => {
@@ -262,20 +304,4 @@ function dialHost(port: number, signal: AbortSignal | undefined): Promise<Socket
     };
     socket.once("error", onError);
   });
-}
-
-async function removeTree(folder: string): Promise<void> {
-  try {
-    await rm(folder, { recursive: true, force: true, maxRetries: 3 });
-  } catch {
-    // A guest without the host's root may leave folders that even their owner may not enter.
-    await new Promise<void>((resolve) => {
-      const child = spawn("/bin/sh", ["-c", 'chmod -R u+rwX "$0"; rm -rf "$0"', folder], {
-        stdio: "ignore",
-        env: { PATH: HOST_PATH },
-      });
-      child.once("error", () => resolve());
-      child.once("exit", () => resolve());
-    });
-  }
 }

@@ -51,3 +51,9 @@ export function idRangeFor(map: readonly MapLine[], index: number): IdRange | un
   }
   return best;
 }
+
+/** The id inside a guest that a host id is; what is not the guest's counts as its root's. */
+export function idInside(range: IdRange, id: number): number {
+  const inside = id - range.base;
+  return inside >= 0 && inside < range.count ? inside : 0;
+}

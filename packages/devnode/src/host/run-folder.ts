@@ -1,20 +1,12 @@
 import { execFile, spawn, type ChildProcess } from "node:child_process";
-import { chmodSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { DevNodeError } from "../errors.ts";
 import { makeFolder } from "../shared/make-folder.ts";
 import { CLEANUP_SCRIPT } from "./keeper-script.ts";
-import { processScope, processStart } from "./proc.ts";
-
-/** Who owns a run folder, so that others leave it alone while its process lives. */
-interface RunLock {
-  readonly pid: number;
-  readonly start: string | undefined;
-  readonly scope: string;
-  /** The run's cgroup folder. */
-  readonly group?: string | undefined;
-}
+import { processStart } from "./proc.ts";
+import { isHeld, ownLock, readLock } from "./run-lock.ts";
 
 /** The private folder of one node: guests' trees, their sockets, and what the keeper must know. */
 export interface RunFolder {
@@ -41,7 +33,7 @@ export function createRunFolder(stateDir: string, id: string): RunFolder {
   const runs = join(stateDir, RUNS);
   const path = join(runs, id);
   const draft = join(runs, `.${id}.${process.pid}`);
-  const lock: RunLock = { pid: process.pid, start: processStart(process.pid), scope: processScope() };
+  const lock = ownLock();
   try {
     makeFolder(runs, 0o700);
     chmodSync(stateDir, 0o700);
@@ -124,8 +116,6 @@ export async function sweepState(stateDir: string): Promise<number> {
     }
     throw new DevNodeError("state_folder", `state folder ${stateDir} cannot be read`, { cause });
   }
-  const scope = processScope();
-  const bootId = scope.split(" ")[0];
   let swept = 0;
   for (const name of names) {
     const path = join(runs, name);
@@ -133,47 +123,14 @@ export async function sweepState(stateDir: string): Promise<number> {
       removeOldDraft(path);
       continue;
     }
-    const lock = readLock(path);
-    if (lock !== undefined) {
-      const sameBoot = lock.scope.split(" ")[0] === bootId;
-      if (sameBoot && lock.scope !== scope) {
-        continue;
-      }
-      if (sameBoot && isAlive(lock)) {
-        continue;
-      }
+    const lock = readLock(join(path, "lock"));
+    if (lock !== undefined && isHeld(lock)) {
+      continue;
     }
     await cleanRun(path, lock?.group);
     swept += 1;
   }
   return swept;
-}
-
-function isAlive(lock: RunLock): boolean {
-  if (lock.start !== undefined) {
-    return processStart(lock.pid) === lock.start;
-  }
-  try {
-    process.kill(lock.pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
-}
-
-function readLock(path: string): RunLock | undefined {
-  try {
-    const lock: unknown = JSON.parse(readFileSync(join(path, "lock"), "utf8"));
-    if (typeof lock === "object" && lock !== null && "pid" in lock && typeof lock.pid === "number") {
-      const scope = "scope" in lock && typeof lock.scope === "string" ? lock.scope : "";
-      const start = "start" in lock && typeof lock.start === "string" ? lock.start : undefined;
-      const group = "group" in lock && typeof lock.group === "string" ? lock.group : undefined;
-      return { pid: lock.pid, start, scope, group };
-    }
-  } catch {
-    return undefined;
-  }
-  return undefined;
 }
 
 /** A draft lives for milliseconds; one that is minutes old has lost its process. */

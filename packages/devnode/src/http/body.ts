@@ -1,11 +1,22 @@
 import { isUtf8 } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import {
+  checkpointClaimRequestSchema,
+  checkpointRequestSchema,
   claimRequestSchema,
+  forkRequestSchema,
+  instanceMetadataSchema,
+  labelsRequestSchema,
   poolsRequestSchema,
+  promoteRequestSchema,
   renewRequestSchema,
+  type CheckpointClaimRequest,
+  type CheckpointRequest,
   type ClaimRequest,
+  type ForkRequest,
+  type LabelsRequest,
   type PoolsRequest,
+  type PromoteRequest,
   type RenewRequest,
 } from "@org/sandboxd-client/wire";
 import { Refusal } from "../node/refusal.ts";
@@ -13,6 +24,8 @@ import { foldKeys, repeatedKey } from "./strict-json.ts";
 
 /** Largest request body. */
 const MAX_BODY = 1024 * 1024;
+/** Largest document about a guest. */
+const MAX_INSTANCE_METADATA = 4096;
 
 /** The part of a zod schema that reading needs. */
 interface Schema<T> {
@@ -67,9 +80,48 @@ function check<T>(schema: Schema<T>, value: unknown, strict: boolean): T {
   throw new Refusal(400, strict ? `invalid request body: ${where}${issue?.message ?? ""}` : "invalid request body");
 }
 
-/** Body of a claim; unknown members are ignored. @throws Refusal 400 */
+/** Reads a body whose unknown members are ignored. @throws Refusal 400 */
+async function readLenient<T>(request: IncomingMessage, schema: Schema<T>): Promise<T> {
+  return check(schema, foldKeys(parse(await readText(request))), false);
+}
+
+/** Body of a claim. @throws Refusal 400 */
 export async function readClaim(request: IncomingMessage): Promise<ClaimRequest> {
-  return check(claimRequestSchema, foldKeys(parse(await readText(request))), false);
+  return await readLenient(request, claimRequestSchema);
+}
+
+/** Body of a checkpoint claim; there must be one. @throws Refusal 400 */
+export async function readCheckpointClaim(request: IncomingMessage): Promise<CheckpointClaimRequest> {
+  return await readLenient(request, checkpointClaimRequestSchema);
+}
+
+/** Body of a fork. @throws Refusal 400 */
+export async function readFork(request: IncomingMessage): Promise<ForkRequest> {
+  return await readLenient(request, forkRequestSchema);
+}
+
+/** Body of a checkpoint. @throws Refusal 400 */
+export async function readCheckpointBody(request: IncomingMessage): Promise<CheckpointRequest> {
+  return await readLenient(request, checkpointRequestSchema);
+}
+
+/** Body of a promotion. @throws Refusal 400 */
+export async function readPromote(request: IncomingMessage): Promise<PromoteRequest> {
+  return await readLenient(request, promoteRequestSchema);
+}
+
+/** The bytes of a document about a guest: one JSON object. @throws Refusal 400 */
+export async function readInstanceMetadata(request: IncomingMessage): Promise<Uint8Array> {
+  const text = await readText(request);
+  const bytes = Buffer.from(text);
+  if (bytes.length > MAX_INSTANCE_METADATA) {
+    throw new Refusal(400, `instance metadata has at most ${MAX_INSTANCE_METADATA} bytes`);
+  }
+  const value = parse(text);
+  if (Array.isArray(value) || !instanceMetadataSchema.safeParse(value).success) {
+    throw new Refusal(400, "instance metadata must be one JSON object");
+  }
+  return bytes;
 }
 
 /** Body of a renewal; none at all means `{}`. @throws Refusal 400 */
@@ -79,14 +131,18 @@ export async function readRenew(request: IncomingMessage): Promise<RenewRequest>
 }
 
 /**
- * Body of a route that refuses repeated members; the names of the outermost object come in lower case.
+ * Body of a route that refuses repeated members; the names of the outermost object come in lower case. Case counts for
+ * names below `foldedDepth` levels.
  *
  * @throws Refusal 400
  */
-export async function readStrictObject(request: IncomingMessage): Promise<Record<string, unknown>> {
+export async function readStrictObject(
+  request: IncomingMessage,
+  foldedDepth?: number,
+): Promise<Record<string, unknown>> {
   const text = await readText(request);
   const folded = foldKeys(parse(text));
-  const repeated = repeatedKey(text);
+  const repeated = repeatedKey(text, foldedDepth);
   if (repeated !== undefined) {
     throw new Refusal(400, `invalid request body: repeated member ${JSON.stringify(repeated)}`);
   }
@@ -101,4 +157,9 @@ export async function readPoolsBody(request: IncomingMessage): Promise<PoolsRequ
     folded["pools"] = pools.map((pool: unknown) => foldKeys(pool));
   }
   return check(poolsRequestSchema, folded, true);
+}
+
+/** Body of a label change; unknown and repeated members are refused. @throws Refusal 400 */
+export async function readLabels(request: IncomingMessage): Promise<LabelsRequest> {
+  return check(labelsRequestSchema, await readStrictObject(request, 1), true);
 }

@@ -3,7 +3,7 @@ import type { Access } from "../node/access.ts";
 import { readStrictObject } from "./body.ts";
 import { parseFaults, type FaultSpec } from "./faults-body.ts";
 import { replyJson, replyNothing } from "./replies.ts";
-import type { Route } from "./routes.ts";
+import type { Route } from "./route.ts";
 
 /** One fault in force. */
 export interface Fault {

@@ -1,29 +1,12 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Access } from "../node/access.ts";
 import type { IndexFilter, Node } from "../node/node.ts";
 import { Refusal } from "../node/refusal.ts";
 import type { Sandbox } from "../node/sandbox.ts";
 import { readClaim, readPoolsBody, readRenew } from "./body.ts";
+import { createCaptureRoutes } from "./capture-routes.ts";
 import { replyJson, replyNothing, replyText } from "./replies.ts";
-
-/** One request, taken apart. */
-export interface RouteCall {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-  /** Values of the pattern's `{}` parts, decoded. */
-  readonly values: readonly string[];
-  readonly query: URLSearchParams;
-}
-
-/** One route. */
-export interface Route {
-  readonly method: string;
-  /** Path parts; `{}` stands for any one part. */
-  readonly path: string;
-  /** Message of a 500. */
-  readonly failure: string;
-  readonly handle: (call: RouteCall) => Promise<void> | void;
-}
+import { handOver, type Route, type RouteCall } from "./route.ts";
+import { createTemplateRoutes } from "./template-routes.ts";
 
 /** What the routes need. */
 export interface RouteOptions {
@@ -33,7 +16,8 @@ export interface RouteOptions {
 }
 
 /** The routes of node API §4 that this node has, but for the relay, which is an upgrade. */
-export function createRoutes({ node, access, address }: RouteOptions): readonly Route[] {
+export function createRoutes(options: RouteOptions): readonly Route[] {
+  const { node, access, address } = options;
   const known = (call: RouteCall): Sandbox => {
     const sandbox = node.find(call.values[0] ?? "");
     const caller = access.sandbox(call.request.headers.authorization, sandbox);
@@ -65,31 +49,12 @@ export function createRoutes({ node, access, address }: RouteOptions): readonly 
       handle: async ({ request, response }) => {
         const caller = access.token(request.headers.authorization);
         const claim = await readClaim(request);
-        // Nobody else learns of a sandbox whose reply is not received: it would hold its place until its lease ends.
-        const left = new AbortController();
-        let claimed = "";
-        const abandon = (): void => {
-          const sandbox = node.find(claimed);
-          if (sandbox !== undefined) {
-            void node.release(sandbox).catch(() => undefined);
-          }
-        };
-        response.once("close", () => {
-          if (!response.writableFinished) {
-            left.abort();
-            abandon();
-          }
-        });
-        if (response.destroyed) {
-          return;
-        }
-        const reply = await node.claim(claim, caller, left.signal);
-        claimed = "id" in reply ? reply.id : "";
-        if (left.signal.aborted) {
-          abandon();
-          return;
-        }
-        replyJson(response, 200, reply);
+        await handOver(
+          node,
+          response,
+          (signal) => node.claim(claim, caller, signal),
+          (reply) => ("id" in reply ? [reply.id] : []),
+        );
       },
     },
     {
@@ -202,6 +167,8 @@ export function createRoutes({ node, access, address }: RouteOptions): readonly 
         replyText(response, 200, await node.metrics.render(), { "Content-Type": "text/plain; version=0.0.4" });
       },
     },
+    ...createCaptureRoutes(options),
+    ...createTemplateRoutes(options),
   ];
 }
 

@@ -11,7 +11,8 @@ import { playOnRelay, playOnRequest } from "./faults-play.ts";
 import { createFaults } from "./faults.ts";
 import { checkRelay, openRelay } from "./relay.ts";
 import { asRefusal, replyJson, replyText } from "./replies.ts";
-import { createRoutes, type Route } from "./routes.ts";
+import type { Route } from "./route.ts";
+import { createRoutes } from "./routes.ts";
 
 /** Options of {@link listen}. */
 export interface ServerOptions {
@@ -64,7 +65,10 @@ function createRouter(routes: readonly Route[]): (method: string, parts: readonl
       if (!fits) {
         continue;
       }
-      allowed.push(entry.route.method);
+      // A path that is there to be probed alone does not exist for any other method.
+      if (entry.route.method !== "HEAD") {
+        allowed.push(entry.route.method);
+      }
       if (entry.route.method === method || (method === "HEAD" && entry.route.method === "GET")) {
         found = entry.route;
         values = parts.filter((_, index) => entry.parts[index] === "{}");

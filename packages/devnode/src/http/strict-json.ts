@@ -1,7 +1,10 @@
 import { Refusal } from "../node/refusal.ts";
 
-/** Names of objects that repeat a key, found by a walk over text that `JSON.parse` has accepted. */
-export function repeatedKey(text: string): string | undefined {
+/**
+ * The first key that an object repeats, found by a walk over text that `JSON.parse` has accepted. Case counts below
+ * `foldedDepth` levels only.
+ */
+export function repeatedKey(text: string, foldedDepth: number = Number.POSITIVE_INFINITY): string | undefined {
   const scopes: (Set<string> | undefined)[] = [];
   let expectKey = false;
   for (let at = 0; at < text.length; at += 1) {
@@ -26,7 +29,8 @@ export function repeatedKey(text: string): string | undefined {
         const end = endOfString(text, at);
         const scope = scopes.at(-1);
         if (expectKey && scope !== undefined) {
-          const key = (JSON.parse(text.slice(at, end)) as string).toLowerCase();
+          const name = JSON.parse(text.slice(at, end)) as string;
+          const key = scopes.length > foldedDepth ? name : name.toLowerCase();
           if (scope.has(key)) {
             return key;
           }

@@ -398,8 +398,9 @@ describe("PUT /v1/pools", () => {
 describe("the router", () => {
   test.each([
     ["GET", "/nope", 404, "404 page not found\n"],
-    ["POST", "/v1/sandboxes/sb_1/fork", 404, "404 page not found\n"],
-    ["GET", "/v1/checkpoints", 404, "404 page not found\n"],
+    ["POST", "/v1/sandboxes/sb_1/exec", 404, "404 page not found\n"],
+    ["GET", "/v1/sandboxes/sb_1/env", 404, "404 page not found\n"],
+    ["GET", "/v1/checkpoints/ck_1/blob", 404, "404 page not found\n"],
     ["GET", "/v1/sandboxes/%zz", 404, "404 page not found\n"],
     ["GET", "/v1/claim", 405, "Method Not Allowed\n"],
     ["DELETE", "/v1/sandboxes/sb_1/ports/80", 405, "Method Not Allowed\n"],

@@ -17,6 +17,11 @@ export interface Tenant {
 /** Who asks, on routes that take the node's own tokens. */
 export type Caller = { readonly kind: "root" } | { readonly kind: "tenant"; readonly tenant: Tenant };
 
+/** Owner of what this caller makes; the operator owns without a name. */
+export function ownerOf(caller: Caller): string | undefined {
+  return caller.kind === "tenant" ? caller.tenant.name : undefined;
+}
+
 /** Who asks, on the routes of one sandbox. */
 export type SandboxCaller = "root" | "sandbox";
 
@@ -28,6 +33,11 @@ export interface Access {
   token(authorization: string | undefined): Caller;
   /** @throws Refusal 401, 403 */
   root(authorization: string | undefined): void;
+  /**
+   * Whether a caller that passed {@link Access.token} may act on this sandbox with the token of its request's body: the
+   * sandbox's own, or none for the operator.
+   */
+  owns(caller: Caller, sandbox: Sandbox, bodyToken: string | undefined): boolean;
   /** Who the bearer is to this sandbox; `undefined` for a stranger. @throws Refusal 401 without a bearer */
   sandbox(authorization: string | undefined, sandbox: Sandbox | undefined): SandboxCaller | undefined;
 }
@@ -78,6 +88,10 @@ export function createAccess(token: string | undefined, tenants: readonly Tenant
         throw new Refusal(403, "operator token required");
       }
     },
+    owns: (caller, sandbox, bodyToken) =>
+      bodyToken === undefined || bodyToken === ""
+        ? caller.kind === "root" && root !== undefined
+        : timingSafeEqual(digest(bodyToken), sandbox.facts.tokenDigest),
     sandbox: (authorization, sandbox) => {
       const presented = bearer(authorization);
       if (presented === undefined) {

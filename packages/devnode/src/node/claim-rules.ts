@@ -30,33 +30,43 @@ export function readOnExpire(value: string | undefined): OnExpire | undefined {
   return value;
 }
 
-/** Checks the bounds of node API §5.1. @throws Refusal 400 naming the violated one */
-export function checkMetadata(metadata: StringMap): void {
+/** Names of templates and checkpoints. Node API §1.3. */
+const NAME = /^[a-zA-Z0-9][a-zA-Z0-9._:/-]{0,62}$/;
+
+/** @throws Refusal 400 */
+export function checkName(what: string, name: string): void {
+  if (!NAME.test(name)) {
+    throw new Refusal(400, `${what} must have 1 to 63 letters, digits or . _ : / - and begin with a letter or a digit`);
+  }
+}
+
+/** Checks the bounds of node API §5.1, which labels share. @throws Refusal 400 naming the violated one */
+export function checkMetadata(metadata: StringMap, what: "metadata" | "label" = "metadata"): void {
   const pairs = Object.entries(metadata);
   if (pairs.length > MAX_PAIRS) {
-    throw new Refusal(400, `metadata has ${pairs.length} pairs, at most ${MAX_PAIRS} are allowed`);
+    throw new Refusal(400, `${what}: ${pairs.length} pairs, at most ${MAX_PAIRS} are allowed`);
   }
   for (const [key, value] of pairs) {
     if (key === "" || Buffer.byteLength(key) > MAX_KEY_BYTES) {
-      throw new Refusal(400, `metadata keys have 1 to ${MAX_KEY_BYTES} bytes`);
+      throw new Refusal(400, `${what} keys have 1 to ${MAX_KEY_BYTES} bytes`);
     }
     if (!KEY.test(key) || key.includes("=") || key.includes("&")) {
-      throw new Refusal(400, "metadata keys are printable ASCII without = and &");
+      throw new Refusal(400, `${what} keys are printable ASCII without = and &`);
     }
     if (Buffer.byteLength(value) > MAX_VALUE_BYTES) {
-      throw new Refusal(400, `metadata values have at most ${MAX_VALUE_BYTES} bytes`);
+      throw new Refusal(400, `${what} values have at most ${MAX_VALUE_BYTES} bytes`);
     }
     if (UNPRINTABLE.test(value)) {
-      throw new Refusal(400, "metadata values are printable UTF-8");
+      throw new Refusal(400, `${what} values are printable UTF-8`);
     }
   }
   if (Buffer.byteLength(JSON.stringify(metadata)) > MAX_METADATA_BYTES) {
-    throw new Refusal(400, `metadata has more than ${MAX_METADATA_BYTES} bytes as JSON`);
+    throw new Refusal(400, `${what}: more than ${MAX_METADATA_BYTES} bytes as JSON`);
   }
 }
 
 /** Refuses what this node cannot do, by name. @throws Refusal 400 */
-export function refuseUnsupported(request: ClaimRequest): void {
+export function refuseUnsupported(request: Pick<ClaimRequest, "volumes" | "volumes_attach_only" | "env">): void {
   if (request.volumes !== undefined && request.volumes.length > 0) {
     throw new Refusal(400, "invalid volume request: unknown or unavailable volume");
   }

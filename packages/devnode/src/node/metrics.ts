@@ -21,6 +21,9 @@ export interface NodeMetrics {
   claimed(tier: ClaimTier, seconds: number): void;
   woke(seconds: number): void;
   hibernated(): void;
+  forked(): void;
+  checkpointed(): void;
+  promoted(): void;
   released(): void;
   reaped(): void;
   archived(): void;
@@ -93,6 +96,9 @@ export function createNodeMetrics(state: MetricsState): NodeMetrics {
   const wakeSeconds = counter("sandboxd_wake_seconds_total", "Time spent on wakes.");
   const wakes = counter("sandboxd_wakes_total", "Wakes of paused sandboxes.");
   const hibernates = counter("sandboxd_hibernates_total", "Hibernations.");
+  const forks = counter("sandboxd_forks_total", "Forks.");
+  const checkpoints = counter("sandboxd_checkpoints_total", "Checkpoints taken.");
+  const promotes = counter("sandboxd_promotes_total", "Promotions of a sandbox to a template.");
   const releases = counter("sandboxd_releases_total", "Releases by request.");
   const reaps = counter("sandboxd_reaps_total", "Sandboxes destroyed at the end of their lease.");
   const archives = counter("sandboxd_archives_total", "Sandboxes archived.");
@@ -109,6 +115,9 @@ export function createNodeMetrics(state: MetricsState): NodeMetrics {
       wakeSeconds.inc(micros(seconds));
     },
     hibernated: () => hibernates.inc(),
+    forked: () => forks.inc(),
+    checkpointed: () => checkpoints.inc(),
+    promoted: () => promotes.inc(),
     released: () => releases.inc(),
     reaped: () => reaps.inc(),
     archived: () => archives.inc(),

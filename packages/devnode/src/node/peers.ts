@@ -1,7 +1,10 @@
 import { createNodePool, createSandboxdClient, type NodePool, type SandboxdClient } from "@org/sandboxd-client";
 import type { FullPoolKey } from "@org/sandboxd-client/wire";
 import type { DevNodeLogger } from "../logger.ts";
+import type { Caller } from "./access.ts";
+import { askPeer } from "./peer-call.ts";
 import { keyText } from "./pool-key.ts";
+import { mayChange, maySee } from "./roster.ts";
 
 /** What a node knows of the others: what gossip would tell it, polled. */
 export interface Peers {
@@ -11,6 +14,14 @@ export interface Peers {
   readonly addresses: readonly string[];
   /** At most two random members with ready guests of this key, the better stocked one first. */
   warmFor(key: FullPoolKey): readonly string[];
+  /** At most two random members that hold a promoted template which this caller's claims may clone. */
+  holdersOf(key: FullPoolKey, caller: Caller): readonly string[];
+  /** Members that hold a promoted template which this caller may delete. */
+  ownersOf(key: FullPoolKey, caller: Caller): readonly string[];
+  /** Asks all members now; at most three that hold this checkpoint. */
+  findCheckpoint(id: string): Promise<readonly string[]>;
+  /** Tells all members, in the background and once, that a checkpoint was deleted. */
+  forgetCheckpoint(id: string): void;
   /** Replaces the static list and polls it at once. */
   set(addresses: readonly string[]): void;
   close(): Promise<void>;
@@ -36,10 +47,16 @@ interface Member {
   address: string | undefined;
   /** Ready guests by key. */
   warm: ReadonlyMap<string, number>;
+  /** Owners of promoted templates by key; `undefined` is the operator. */
+  templates: ReadonlyMap<string, string | undefined>;
 }
 
 /** Failed polls after which a member counts as gone. */
 const GONE_AFTER = 3;
+/** Template holders that a redirect names. */
+const MAX_HOLDERS = 2;
+/** Checkpoint holders that a redirect names. */
+const MAX_CHECKPOINT_HOLDERS = 3;
 
 /** Starts polling. */
 export function createPeers(options: PeersOptions): Peers {
@@ -61,12 +78,14 @@ export function createPeers(options: PeersOptions): Peers {
       member.warm = new Map(
         info.draining === true ? [] : info.pools.map((entry) => [keyText(entry.key), entry.warm] as const),
       );
+      member.templates = new Map(info.templates.map((entry) => [keyText(entry.key), entry.tenant] as const));
     } catch (error) {
       if (stop.signal.aborted) {
         return;
       }
       member.failures += 1;
       member.warm = new Map();
+      member.templates = new Map();
       if (member.failures === GONE_AFTER && member.address !== undefined) {
         logger.warn({ peer: member.address, err: error }, "peer does not answer");
         member.address = undefined;
@@ -91,6 +110,7 @@ export function createPeers(options: PeersOptions): Peers {
           failures: 0,
           address: undefined,
           warm: new Map(),
+          templates: new Map(),
         },
     );
     pollAll();
@@ -103,23 +123,63 @@ export function createPeers(options: PeersOptions): Peers {
     const self = options.self();
     return members.filter((member) => member.address !== undefined && member.address !== self);
   };
+  const addressesOf = (from: readonly Member[]): string[] => [
+    ...new Set(from.flatMap((member) => (member.address === undefined ? [] : [member.address]))),
+  ];
+  const holders = (key: FullPoolKey, may: (owner: string | undefined) => boolean): Member[] => {
+    const text = keyText(key);
+    return others().filter((member) => member.templates.has(text) && may(member.templates.get(text)));
+  };
+  const draw = (from: Member[], count: number): Member[] => {
+    const drawn: Member[] = [];
+    while (drawn.length < count && from.length > 0) {
+      drawn.push(...from.splice(Math.floor(options.random() * from.length), 1));
+    }
+    return drawn;
+  };
   return {
     get meshed() {
       const self = options.self();
       return members.some((member) => member.client.address !== self);
     },
     get addresses() {
-      return [...new Set(others().flatMap((member) => (member.address === undefined ? [] : [member.address])))];
+      return addressesOf(others());
     },
     warmFor: (key) => {
       const text = keyText(key);
       const stocked = others().filter((member) => (member.warm.get(text) ?? 0) > 0);
-      const chosen: Member[] = [];
-      while (chosen.length < 2 && stocked.length > 0) {
-        chosen.push(...stocked.splice(Math.floor(options.random() * stocked.length), 1));
-      }
+      const chosen = draw(stocked, 2);
       chosen.sort((a, b) => (b.warm.get(text) ?? 0) - (a.warm.get(text) ?? 0));
-      return chosen.flatMap((member) => (member.address === undefined ? [] : [member.address]));
+      return addressesOf(chosen);
+    },
+    holdersOf: (key, caller) =>
+      addressesOf(
+        draw(
+          holders(key, (owner) => maySee(caller, owner)),
+          MAX_HOLDERS,
+        ),
+      ),
+    ownersOf: (key, caller) => addressesOf(holders(key, (owner) => mayChange(caller, owner))),
+    findCheckpoint: async (id) => {
+      const asked = await Promise.all(
+        addressesOf(others()).map(async (address) => {
+          const status = await askPeer(address, {
+            method: "HEAD",
+            path: `/v1/checkpoints/${encodeURIComponent(id)}/blob`,
+            signal: stop.signal,
+          });
+          return status === 200 ? address : undefined;
+        }),
+      );
+      return asked.filter((address) => address !== undefined).slice(0, MAX_CHECKPOINT_HOLDERS);
+    },
+    forgetCheckpoint: (id) => {
+      const path = `/v1/checkpoints/${encodeURIComponent(id)}?no_forward=1`;
+      for (const address of addressesOf(others())) {
+        const call = askPeer(address, { method: "DELETE", path, token: options.token, signal: stop.signal });
+        const run = call.then(() => undefined).finally(() => polls.delete(run));
+        polls.add(run);
+      }
     },
     set,
     close: async () => {

@@ -1,4 +1,5 @@
 import type { FullPoolKey, PoolInfo } from "@org/sandboxd-client/wire";
+import type { Capture } from "../host/capture-store.ts";
 import type { Guest } from "../host/guest.ts";
 import type { DevNodeLogger } from "../logger.ts";
 import { keyText } from "./pool-key.ts";
@@ -15,14 +16,20 @@ export interface PoolConfig extends IdlePolicy {
 
 /** Options of {@link createPools}. */
 export interface PoolsOptions {
-  /** Starts a guest for a key. */
-  readonly start: (key: FullPoolKey) => Promise<Guest>;
+  /** Starts a guest for a key, from captured files when there are any. */
+  readonly start: (key: FullPoolKey, how: StartOptions) => Promise<Guest>;
   /** Wait between a claim and the refill, in milliseconds. */
   readonly refillDelayMs: number;
   /** Guests that start at once. */
   readonly startConcurrency: number;
   readonly logger: DevNodeLogger;
   readonly now: () => number;
+}
+
+/** How a guest starts. */
+export interface StartOptions {
+  readonly capture?: Capture | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** The warm pools of a node. */
@@ -32,11 +39,19 @@ export interface Pools {
   /** A ready guest of this key, which leaves the pool. */
   take(key: FullPoolKey): Guest | undefined;
   /**
-   * Starts a guest for a claim, before any refill. `clone`: the pool has built one before. A claim that is aborted
-   * while it waits for its turn starts nothing.
+   * Starts a guest for a claim, before any refill. `clone`: from captured files, or the pool has built one before. A
+   * claim that is aborted while it waits for its turn starts nothing.
    */
-  provision(key: FullPoolKey, signal: AbortSignal): Promise<{ readonly guest: Guest; readonly tier: "clone" | "cold" }>;
+  provision(
+    key: FullPoolKey,
+    signal: AbortSignal,
+    capture?: Capture,
+  ): Promise<{ readonly guest: Guest; readonly tier: "clone" | "cold" }>;
   has(key: FullPoolKey): boolean;
+  /** True when a pool of this node has built a guest of this key. */
+  golden(key: FullPoolKey): boolean;
+  /** True when a pool of any lane and size has this template. */
+  names(template: string): boolean;
   policy(key: FullPoolKey): IdlePolicy | undefined;
   /** Destroys ready guests and stops filling; undo with `false`. */
   drain(on: boolean): Promise<void>;
@@ -105,7 +120,7 @@ export function createPools(options: PoolsOptions): Pools {
     let guest: Guest | undefined;
     try {
       guest = await slots.run(false, async () =>
-        closed || draining || !isCurrent(pool) || isParked() ? undefined : await options.start(pool.config.key),
+        closed || draining || !isCurrent(pool) || isParked() ? undefined : await options.start(pool.config.key, {}),
       );
     } catch (error) {
       if (!closed) {
@@ -186,12 +201,12 @@ export function createPools(options: PoolsOptions): Pools {
       schedule(pool);
       return guest;
     },
-    provision: async (key, signal) => {
+    provision: async (key, signal, capture) => {
       const pool = pools.get(keyText(key));
-      const tier = pool?.built === true ? "clone" : "cold";
+      const tier = capture !== undefined || pool?.built === true ? "clone" : "cold";
       const guest = await slots.run(true, async () => {
         signal.throwIfAborted();
-        return options.start(key);
+        return options.start(key, { capture, signal });
       });
       if (pool !== undefined) {
         pool.built = true;
@@ -199,6 +214,8 @@ export function createPools(options: PoolsOptions): Pools {
       return { guest, tier };
     },
     has: (key) => pools.has(keyText(key)),
+    golden: (key) => pools.get(keyText(key))?.built === true,
+    names: (template) => [...pools.values()].some((pool) => pool.config.key.template === template),
     policy: (key) => pools.get(keyText(key))?.config,
     drain: async (on) => {
       draining = on;

@@ -17,6 +17,8 @@ export interface SandboxFacts {
   readonly tenant: string | undefined;
   readonly claimRef: string;
   readonly metadata: StringMap;
+  /** Checkpoint that it was branched from. */
+  readonly fromCheckpoint?: string | undefined;
 }
 
 /** Idle and archive windows of the pool that a sandbox came from, in seconds; 0 switches one off. */
@@ -53,6 +55,7 @@ export class Sandbox {
   #active = 0;
   #queue: Promise<unknown> = Promise.resolve();
   #pending = 0;
+  readonly #captures = new Set<AbortController>();
 
   constructor(facts: SandboxFacts, leaseSeconds: number, onExpire: OnExpire, now: () => number) {
     this.id = facts.guest.id;
@@ -232,8 +235,81 @@ export class Sandbox {
     }
   }
 
-  /** Ends it for good. */
+  /**
+   * Copies the guest's files to `to` while nothing in it runs. A paused guest stays paused; a release ends the copy.
+   * @throws Refusal 409, 404; the signal's reason
+   */
+  capture(to: string, { signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
+    return this.transition(async () => {
+      this.mustBeCapturable();
+      signal?.throwIfAborted();
+      const stop = new AbortController();
+      const onAbort = (): void => stop.abort(signal?.reason);
+      signal?.addEventListener("abort", onAbort);
+      this.#captures.add(stop);
+      try {
+        await this.#standingStill(() => this.facts.guest.copyFiles(to, { signal: stop.signal }));
+      } catch (error) {
+        this.#mustExist();
+        throw error;
+      } finally {
+        this.#captures.delete(stop);
+        signal?.removeEventListener("abort", onAbort);
+      }
+      // The files of a guest that ended meanwhile may have been on their way out.
+      this.#mustLive();
+    });
+  }
+
+  /** @throws Refusal 409, 404 */
+  mustBeCapturable(): void {
+    this.#mustLive();
+    if (this.facts.key.net === "egress") {
+      throw new Refusal(409, "egress-lane sandboxes cannot fork, checkpoint, or promote");
+    }
+    if (this.state === "archived") {
+      throw new Refusal(409, "archived sandboxes cannot fork, checkpoint, or promote: wake it first");
+    }
+  }
+
+  async #standingStill(step: () => Promise<void>): Promise<void> {
+    if (this.state !== "running") {
+      await step();
+      return;
+    }
+    const { guest } = this.facts;
+    try {
+      await guest.freeze();
+      await step();
+    } finally {
+      try {
+        await guest.thaw();
+      } catch {
+        // What cannot be thawed is paused: a wake tries again.
+        this.state = this.state === "running" ? "hibernated" : this.state;
+      }
+    }
+  }
+
+  /** Puts a document where the guest's processes read it. @throws Refusal 409, 404 */
+  async describe(document: Uint8Array): Promise<void> {
+    this.#mustLive();
+    if (this.paused || this.inTransition) {
+      throw new Refusal(409, "sandbox is paused or about to change: instance metadata needs a running one");
+    }
+    await this.transition(async () => {
+      this.#mustLive();
+      if (!(await this.facts.guest.putDocument(document))) {
+        throw new Refusal(409, "the guest has no folder for instance metadata");
+      }
+    });
+  }
+
+  /** Ends it for good, and with it a copy that is being made. */
   async release(): Promise<void> {
+    for (const capture of this.#captures) {
+      capture.abort(new Refusal(404, "unknown sandbox"));
+    }
     await this.transition(async () => {
       this.state = "released";
       this.cutRelays();
@@ -242,7 +318,7 @@ export class Sandbox {
   }
 
   row(): SandboxRow {
-    const { key, tenant, claimRef, metadata } = this.facts;
+    const { key, tenant, claimRef, metadata, fromCheckpoint } = this.facts;
     const tier = tierOf(key);
     return {
       id: this.id,
@@ -252,6 +328,7 @@ export class Sandbox {
       claimed_at: new Date(this.claimedAt).toISOString(),
       hibernated: this.state === "hibernated",
       ...(this.state === "archived" ? { archived: true } : {}),
+      ...(fromCheckpoint === undefined ? {} : { from_checkpoint: fromCheckpoint }),
       ...(claimRef === "" ? {} : { claim_ref: claimRef }),
       ...(this.onExpire === "archive" ? { on_expire: "archive" } : {}),
       ...(Object.keys(metadata).length === 0 ? {} : { metadata }),

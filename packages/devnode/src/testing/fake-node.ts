@@ -1,6 +1,9 @@
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { DevNodeError } from "../errors.ts";
+import { openCaptureStore, type Capture } from "../host/capture-store.ts";
 import type { Guest } from "../host/guest.ts";
 import { listen } from "../http/server.ts";
 import { SILENT } from "../logger.ts";
@@ -10,6 +13,7 @@ import { createPeers } from "../node/peers.ts";
 import { createPools } from "../node/pools.ts";
 import type { DevNodePool } from "../options.ts";
 import { nodeApi, type Api } from "./api.ts";
+import { temporaryFolder } from "./temporary-folder.ts";
 
 /** What a fake guest was told. */
 export interface FakeGuest extends Guest {
@@ -18,6 +22,11 @@ export interface FakeGuest extends Guest {
   frozen: boolean;
   destroyed: boolean;
   egress: boolean | undefined;
+  /** What its files say; a copy starts with it. */
+  content: string;
+  document: string | undefined;
+  /** Holds up the next copy of its files. */
+  copying: Promise<void> | undefined;
   /** Holds up the next freeze until it is called. */
   release: (() => void) | undefined;
   end(reason: string): void;
@@ -36,6 +45,8 @@ export interface FakeNodeOptions {
   readonly random?: () => number;
   readonly slowFreeze?: boolean;
   readonly faults?: boolean;
+  /** Kept by whoever gives it. */
+  readonly stateDir?: string;
 }
 
 /** A node over guests that are no processes, for everything but the guests themselves. */
@@ -52,7 +63,7 @@ export interface FakeNode extends AsyncDisposable {
 
 let count = 0;
 
-function fakeGuest(slowFreeze: boolean): FakeGuest {
+async function fakeGuest(slowFreeze: boolean, capture: Capture | undefined): Promise<FakeGuest> {
   count += 1;
   const { promise: ended, resolve: end } = Promise.withResolvers<string>();
   const ports = new Map<number, number>();
@@ -61,6 +72,20 @@ function fakeGuest(slowFreeze: boolean): FakeGuest {
     pid: 0,
     ended,
     ports,
+    owners: undefined,
+    content: capture === undefined ? "" : await readFile(join(capture.tree, "content"), "utf8"),
+    document: undefined,
+    copying: undefined,
+    copyFiles: async (to, { signal }) => {
+      await guest.copying;
+      signal.throwIfAborted();
+      await mkdir(to);
+      await writeFile(join(to, "content"), `${guest.content}${guest.frozen ? "" : " while running"}`);
+    },
+    putDocument: async (content) => {
+      guest.document = Buffer.from(content).toString("utf8");
+      return true;
+    },
     frozen: false,
     destroyed: false,
     egress: undefined,
@@ -104,12 +129,16 @@ function fakeGuest(slowFreeze: boolean): FakeGuest {
 
 export async function startFakeNode(options: FakeNodeOptions = {}): Promise<FakeNode> {
   const now = options.now ?? Date.now;
+  const folder = options.stateDir === undefined ? temporaryFolder() : undefined;
+  const stateDir = options.stateDir ?? folder?.path ?? "";
+  const captures = openCaptureStore({ stateDir, drafts: join(stateDir, "drafts"), logger: SILENT });
   const guests: FakeGuest[] = [];
   const bound: { address?: string } = {};
   const pools = createPools({
-    start: async () => {
+    start: async (key, how) => {
       await options.start?.();
-      const guest = fakeGuest(options.slowFreeze ?? false);
+      const capture = how.capture ?? node.poolTemplate(key)?.capture;
+      const guest = await fakeGuest(options.slowFreeze ?? false, capture);
       guests.push(guest);
       return guest;
     },
@@ -129,6 +158,7 @@ export async function startFakeNode(options: FakeNodeOptions = {}): Promise<Fake
   const node = createNode({
     pools,
     peers,
+    captures,
     address: () => bound.address,
     egressLane: options.egressLane ?? false,
     egressRoute: "relay",
@@ -183,6 +213,8 @@ export async function startFakeNode(options: FakeNodeOptions = {}): Promise<Fake
       await server.close(0);
       await node.close();
       await peers.close();
+      captures.close();
+      await folder?.[Symbol.asyncDispose]();
     },
   };
 }
