@@ -120,22 +120,51 @@ describe("lines of a log", () => {
     );
   });
 
-  it("that are left when the ring is too small are the newest, unbroken", () => {
+  it("that are left when the ring is too small are the newest, unbroken, and keep their numbers", () => {
+    const lengths = fc.array(fc.integer({ min: 40, max: 300 }), { minLength: 1, maxLength: 10 });
+    const pieces = fc.array(fc.integer({ min: 40, max: 6000 }), { minLength: 1, maxLength: 10 });
     fc.assert(
-      fc.property(fc.array(fc.nat({ max: 400 }), { maxLength: 1500 }), sizes, (lengths, pieces) => {
-        const text = lengths.map((length, index) => `${index}:${"y".repeat(length)}\n`).join("");
-        const ring = testRing({ maxBytes: 4 * MAX_FRAME_BYTES, maxLineBytes: 1000 });
+      fc.property(lengths, pieces, fc.nat({ max: 2 }), (cycle, sizesOfPieces, pace) => {
+        const ring = testRing({ maxBytes: 4 * MAX_FRAME_BYTES, maxLines: 1e6, maxLineBytes: 1000 });
         const writer = ring.open(1, "stdout");
-        for (const piece of chunked(Buffer.from(text), pieces)) writer.write(piece);
+        const other = ring.open(2, "stderr");
+        let text = "";
+        for (let index = 0; text.length < 300_000; index += 1) {
+          text += `${index}:${"y".repeat(cycle[index % cycle.length] ?? 0)}\n`;
+        }
+        const numbers = new Map<string, number>();
+        const changed: string[] = [];
+        for (const [index, piece] of [...chunked(Buffer.from(text), sizesOfPieces)].entries()) {
+          writer.write(piece);
+          ring.ms += pace;
+          if (index % 3 === 0) other.write(Buffer.from("not"));
+          if (index % 100 > 0) continue;
+          for (const { seq, message } of ring.read({})) {
+            if ((numbers.get(message) ?? seq) !== seq) changed.push(message);
+            numbers.set(message, seq);
+          }
+        }
+        expect(changed).toStrictEqual([]);
         const all = linesOf(Buffer.from(text), 1000);
-        const left = messages(ring);
+        const left = messages(ring, { level: "debug" }).filter((message) => !message.startsWith("not"));
         expect(left).toStrictEqual(all.slice(all.length - left.length));
-        // All of a text that fits, and most of the memory's worth of one that does not.
+        // Frames are given up as a whole, and short pieces bring a header each.
         const shown = left.reduce((sum, line) => sum + line.length + 1, 0);
-        expect(shown).toBeGreaterThanOrEqual(Math.min(text.length, 2 * MAX_FRAME_BYTES));
+        const small = sizesOfPieces.every((size) => size < 400) && pace > 0;
+        expect(shown).toBeGreaterThan(small ? 0 : 2 * MAX_FRAME_BYTES);
       }),
-      { numRuns: 60 },
+      { numRuns: 15 },
     );
+  });
+
+  it("of one moment make room for each other little by little, not all at once", () => {
+    const ring = testRing({ maxBytes: 4 * MAX_FRAME_BYTES, maxLines: 1e6 });
+    const writer = ring.open(1, "stdout");
+    for (let index = 0; index < 20_000; index += 1) {
+      writer.write(Buffer.from(`${index} of many lines\n`));
+      if (index % 997 > 0 || index < 10_000) continue;
+      expect(messages(ring).join("\n").length).toBeGreaterThan(3 * MAX_FRAME_BYTES);
+    }
   });
 
   it("appear when they are complete: at their newline, or at the end of the command", () => {

@@ -106,7 +106,7 @@ export function createLogRing({ maxBytes, maxLines, maxLineBytes, now }: LogRing
     const wrapped = wrapAt !== -1;
     const older = ring.copy(bigger, 0, head, wrapped ? wrapAt : tail);
     if (wrapped) ring.copy(bigger, older, 0, tail);
-    if (newest !== -1) newest = wrapped ? older + newest : newest - head;
+    newest = -1;
     tail = wrapped ? older + tail : older;
     head = 0;
     wrapAt = -1;
@@ -162,7 +162,7 @@ export function createLogRing({ maxBytes, maxLines, maxLineBytes, now }: LogRing
     streams += 1;
     const stream = streams;
     const base = name === "stderr" ? IS_ERROR : 0;
-    /** Stored bytes of the line that has not ended; never more than one above the limit. */
+    /** Stored bytes of the line that has not ended; at most one piece above the limit. */
     let lineBytes = 0;
 
     function put(bytes: Buffer): void {
@@ -180,11 +180,9 @@ export function createLogRing({ maxBytes, maxLines, maxLineBytes, now }: LogRing
           from = bytes.indexOf(NEWLINE);
           if (from === -1) return;
         }
+        put(bytes.subarray(from));
         const last = bytes.lastIndexOf(NEWLINE);
-        const open = last === -1 ? lineBytes + bytes.length : bytes.length - last - 1;
-        const excess = Math.max(0, open - maxLineBytes - 1);
-        put(bytes.subarray(from, bytes.length - excess));
-        lineBytes = open - excess;
+        lineBytes = last === -1 ? lineBytes + bytes.length : bytes.length - last - 1;
       },
       end() {
         if (lineBytes > 0) put(LINE_END);
@@ -242,12 +240,20 @@ export function createLogRing({ maxBytes, maxLines, maxLineBytes, now }: LogRing
   }
 
   function textOf({ pieces }: Line): string {
-    const parts: Buffer[] = [];
-    for (let at = 0; at < pieces.length; at += 2) parts.push(ring.subarray(pieces[at], pieces[at + 1]));
-    const bytes = parts.length === 1 && parts[0] !== undefined ? parts[0] : Buffer.concat(parts);
-    if (bytes.length > maxLineBytes)
-      return `${bytes.toString("utf8", 0, wholeCharacters(bytes, maxLineBytes))}${CUT_MARK}`;
-    return bytes.toString("utf8", 0, bytes.length - (bytes.at(-1) === CARRIAGE_RETURN ? 1 : 0));
+    let source = ring;
+    let [start = 0, end = 0] = pieces;
+    if (pieces.length > 2) {
+      const parts: Buffer[] = [];
+      for (let at = 0; at < pieces.length; at += 2) parts.push(ring.subarray(pieces[at], pieces[at + 1]));
+      source = Buffer.concat(parts);
+      start = 0;
+      end = source.length;
+    }
+    if (end - start > maxLineBytes) {
+      return `${source.toString("utf8", start, wholeCharacters(source, start + maxLineBytes))}${CUT_MARK}`;
+    }
+    if (end > start && source[end - 1] === CARRIAGE_RETURN) end -= 1;
+    return source.toString("utf8", start, end);
   }
 
   return {
@@ -280,7 +286,7 @@ function pageOf(lines: readonly Line[], limit: number, direction: LogDirection):
   return ordered.slice(0, end);
 }
 
-/** The largest number of bytes up to `limit` that does not split a character. */
+/** The last place up to `limit` that is not inside of a character. */
 function wholeCharacters(bytes: Buffer, limit: number): number {
   let end = limit;
   while (end > limit - 4 && end > 0 && ((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1;
