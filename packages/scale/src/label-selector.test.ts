@@ -116,11 +116,16 @@ const blank = fc.stringMatching(/^[ \t\r\n]{0,2}$/);
 /** Says what a requirement means, in other words. */
 function satisfied(asked: LabelRequirement, labels: Labels): boolean {
   const has = Object.hasOwn(labels, asked.key);
-  if (asked.operator === "exists" || asked.operator === "absent") {
-    return has === (asked.operator === "exists");
+  switch (asked.operator) {
+    case "exists":
+      return has;
+    case "absent":
+      return !has;
+    case "in":
+      return has && asked.values.some((wanted) => wanted === labels[asked.key]);
+    case "notin":
+      return !has || asked.values.every((unwanted) => unwanted !== labels[asked.key]);
   }
-  const among = has && asked.values.some((wanted) => wanted === labels[asked.key]);
-  return asked.operator === "in" ? among : !among;
 }
 
 describe("any label selector", () => {

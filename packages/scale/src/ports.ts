@@ -205,8 +205,13 @@ export interface SandboxQueries {
    */
   select(options?: SelectOptions): Promise<readonly Sandbox[]>;
   /**
-   * The selected sandboxes, then their changes, found by comparing inventory once a second. Events are never dropped:
-   * a reader that lags is waited for. Ends when the signal fires or the reader returns.
+   * The selected sandboxes, then their changes, found by comparing inventory and our own writes once a second. Events
+   * are never dropped: a reader that lags is waited for. Ends without an error when the signal fires or the reader
+   * returns; one that does neither keeps the watch alive.
+   *
+   * A name has one sandbox at a time: of several claims the oldest that is selected. When another claim takes its
+   * place the events are `DELETED` and `ADDED`; the same claim on another node is no event. Pinned as `select` is: then
+   * it asks the node before it lets go of a sandbox that inventory does not show.
    * @throws ScaleError `bad_request` at once, before the first event.
    */
   watch(options?: WatchOptions): AsyncIterable<SandboxEvent>;
@@ -272,7 +277,7 @@ export interface SandboxCaptures {
  * nodes, every verb is one call to one node. Verbs do not check the namespace: resolve the id inside it first.
  * Rejections are `ScaleError`s.
  */
-export interface SandboxStore extends SandboxCaptures {
+export interface SandboxStore extends SandboxCaptures, SandboxQueries {
   claim(namespace: string, name: string, pool: PoolKey, options?: ClaimOptions): Promise<Assignment>;
   /** Every listed sandbox, sorted by namespace and name in code-unit order. */
   list(options?: ListOptions): readonly Sandbox[];

@@ -20,6 +20,21 @@ export function resourceVersionOf(sandbox: Sandbox): string {
   return fnv1a64(versionedContent(sandbox));
 }
 
+/** Versions that were worked out already: a sandbox never changes. */
+export class ResourceVersions {
+  readonly #known = new WeakMap<Sandbox, string>();
+
+  of(sandbox: Sandbox): string {
+    const known = this.#known.get(sandbox);
+    if (known !== undefined) {
+      return known;
+    }
+    const version = resourceVersionOf(sandbox);
+    this.#known.set(sandbox, version);
+    return version;
+  }
+}
+
 /** What a version speaks for, as one text. */
 export function versionedContent(sandbox: Sandbox): string {
   const { namespace, name, id, phase, claimRef = "", addr = "", template = "", deadline, claimedAt } = sandbox;

@@ -8,7 +8,7 @@ import { claimKey, nameKey } from "./node-index.ts";
 import type { NodeIndex } from "./node-index.ts";
 import type { Overlay } from "./overlay.ts";
 import type { InventorySource, Logger, NodeClient, NodeClients, NodeSandbox } from "./ports.ts";
-import { namespaceOf, qualifiedName, sandboxOf } from "./sandbox-view.ts";
+import { isSameClaim, namespaceOf, qualifiedName, sandboxOf } from "./sandbox-view.ts";
 import type { ViewIndex, ViewIndexes } from "./view-index.ts";
 
 /** A view's maps take about a millisecond per ten thousand entries: so many are built before others get a turn. */
@@ -18,7 +18,7 @@ const BUILDS_PER_TURN = 8;
 interface Query {
   /** How many nodes did not answer. */
   unanswered: number;
-  readonly op: "get" | "claim-id get";
+  readonly op: "get" | "claim-id get" | "watch";
   readonly key: string;
   /** Whether this view's maps exist already. */
   ready(index: ViewIndex): boolean;
@@ -27,7 +27,7 @@ interface Query {
   goneFrom(node: string, asOfMs: number): boolean;
   ask(client: NodeClient, signal: AbortSignal): Promise<readonly NodeSandbox[]>;
   /** The same test for rows that a node sent: a node cannot hand back another sandbox. */
-  accepts(entry: InventoryEntry): boolean;
+  accepts(entry: InventoryEntry, node: string): boolean;
 }
 
 /** What a {@link SandboxFinder} works with. */
@@ -54,34 +54,82 @@ export class SandboxFinder {
   }
 
   async byName(namespace: string, name: string, signal: AbortSignal | undefined): Promise<Sandbox> {
+    const query = this.#nameQuery("get", namespace, name, () => true);
+    const found = await this.#find(query, signal);
+    if (found === undefined) {
+      throw new ScaleError("not_found", `sandbox "${namespace}/${name}" not found`, { unanswered: query.unanswered });
+    }
+    return found;
+  }
+
+  /** A sandbox of this name that passes, in any inventory: one name can hold several claims. */
+  listedByName(
+    namespace: string,
+    name: string,
+    passes: (sandbox: Sandbox) => boolean,
+    signal: AbortSignal | undefined,
+  ): Promise<Sandbox | undefined> {
+    return this.#sweep(this.#nameQuery("get", namespace, name, passes), signal);
+  }
+
+  /** What a sandbox's node lists of it now, when that passes. */
+  listed(held: Sandbox, passes: (sandbox: Sandbox) => boolean): Sandbox | undefined {
+    return this.#onNode(held.node, this.#heldQuery(held, passes));
+  }
+
+  /** What a sandbox's node says of it, when that passes. A node that does not answer in time does not hold it. */
+  async live(
+    held: Sandbox,
+    passes: (sandbox: Sandbox) => boolean,
+    signal: AbortSignal | undefined,
+  ): Promise<Sandbox | undefined> {
+    const query = this.#heldQuery(held, passes);
+    const asOfMs = this.#parts.source.nodeInventory(held.node)?.asOfMs ?? Number.NEGATIVE_INFINITY;
+    return query.goneFrom(held.node, asOfMs) ? undefined : this.#liveOnNode(held.node, query, signal);
+  }
+
+  /** Looks for one claim again, by its id when it has one. */
+  #heldQuery(held: Sandbox, passes: (sandbox: Sandbox) => boolean): Query {
+    const { namespace, name, id } = held;
+    const query = this.#nameQuery("watch", namespace, name, (sandbox) => isSameClaim(sandbox, held) && passes(sandbox));
+    if (id === "") {
+      return query;
+    }
+    return {
+      ...query,
+      goneFrom: (node, asOfMs) => this.#parts.overlay.isGone(node, id, asOfMs),
+      ask: (client, live) => rowsOf(client.sandbox(id, { signal: live })),
+    };
+  }
+
+  #nameQuery(op: Query["op"], namespace: string, name: string, passes: (sandbox: Sandbox) => boolean): Query {
     const { overlay } = this.#parts;
     const qualified = `${namespace}/${name}`;
-    const query: Query = {
+    const accepts = (entry: InventoryEntry, node: string): boolean =>
+      qualifiedName(entry.name) === qualified && passes(sandboxOf(node, entry));
+    return {
       unanswered: 0,
-      op: "get",
+      op,
       key: nameKey(namespace, name),
       ready: (index) => index.namesReady,
-      inView: (view, index) => {
-        for (const entry of index.byName(qualified)) {
-          const now = overlay.resolve(view.node, entry.id, entry, view.asOfMs);
-          if (now !== undefined) {
-            return now;
-          }
-        }
-        return firstOf(overlay.claimedAs(view.node, qualified), (id) =>
-          overlay.resolve(view.node, id, undefined, view.asOfMs),
+      inView: ({ node, asOfMs }, index) => {
+        const passing = (id: string, listed: InventoryEntry | undefined): InventoryEntry | undefined => {
+          const now = overlay.resolve(node, id, listed, asOfMs);
+          return now !== undefined && accepts(now, node) ? now : undefined;
+        };
+        const listed = index.byName(qualified);
+        return (
+          firstOf(listed, (entry) => passing(entry.id, entry)) ??
+          firstOf(overlay.claimedAs(node, qualified), (id) =>
+            listed.some((entry) => entry.id === id) ? undefined : passing(id, undefined),
+          )
         );
       },
       // Names are claimed again: only an id is gone for good.
       goneFrom: () => false,
-      ask: async (client, live) => client.sandboxesByRef(qualified, { signal: live }),
-      accepts: (entry) => qualifiedName(entry.name) === qualified,
+      ask: (client, live) => client.sandboxesByRef(qualified, { signal: live }),
+      accepts,
     };
-    const found = await this.#find(query, signal);
-    if (found === undefined) {
-      throw new ScaleError("not_found", `sandbox "${qualified}" not found`, { unanswered: query.unanswered });
-    }
-    return found;
   }
 
   async byClaimId(
@@ -110,10 +158,7 @@ export class SandboxFinder {
         );
       },
       goneFrom: (node, asOfMs) => overlay.isGone(node, id, asOfMs),
-      ask: async (client, live) => {
-        const row = await client.sandbox(id, { signal: live });
-        return row === undefined ? [] : [row];
-      },
+      ask: (client, live) => rowsOf(client.sandbox(id, { signal: live })),
       accepts,
     };
     const found = await this.#find(query, signal);
@@ -221,11 +266,17 @@ export class SandboxFinder {
       miss(`no answer within ${liveTimeoutMs} ms`);
       return undefined;
     }
-    const found = firstOf(rows, ({ entry }) =>
-      query.accepts(entry) ? overlay.resolve(node, entry.id, entry, askedAt) : undefined,
-    );
+    const found = firstOf(rows, ({ entry }) => {
+      const now = overlay.resolve(node, entry.id, entry, askedAt);
+      return now !== undefined && query.accepts(now, node) ? now : undefined;
+    });
     return found === undefined ? undefined : sandboxOf(node, found);
   }
+}
+
+async function rowsOf(row: Promise<NodeSandbox | undefined>): Promise<readonly NodeSandbox[]> {
+  const known = await row;
+  return known === undefined ? [] : [known];
 }
 
 function firstOf<I, T>(items: Iterable<I>, pick: (item: I) => T | undefined): T | undefined {

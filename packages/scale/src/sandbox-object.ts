@@ -5,7 +5,7 @@ import { rfc3339 } from "./rfc3339.ts";
 const PREFIX = "sandbox.cocoonstack.io/";
 
 /** Label of a sandbox that holds its node. */
-export const NODE_LABEL = `${PREFIX}node`;
+export const NODE_LABEL: string = `${PREFIX}node`;
 
 /** How each label of a sandbox is read. An empty value is no label. */
 const LABELS: ReadonlyMap<string, (sandbox: Sandbox) => string> = new Map([

@@ -41,6 +41,33 @@ export function sandboxOf(node: string, entry: InventoryEntry): Sandbox {
   };
 }
 
+/** Whether two sandboxes of one name are one claim. A node that tells no ids leaves only the name to compare. */
+export function isSameClaim(a: Sandbox, b: Sandbox): boolean {
+  return a.id === b.id || a.id === "" || b.id === "";
+}
+
+/**
+ * The one sandbox that a watch shows of several claims of a name: the oldest that is selected, so that a new claim
+ * takes nothing away from one that is shown.
+ */
+export function pickShown(
+  claims: readonly Sandbox[],
+  selection: { matches(sandbox: Sandbox): boolean },
+): Sandbox | undefined {
+  let shown: Sandbox | undefined;
+  for (const claim of claims) {
+    if (selection.matches(claim) && (shown === undefined || isOlder(claim, shown))) {
+      shown = claim;
+    }
+  }
+  return shown;
+}
+
+function isOlder(a: Sandbox, b: Sandbox): boolean {
+  const age = (a.claimedAt?.getTime() ?? 0) - (b.claimedAt?.getTime() ?? 0);
+  return (age || compareSandboxes(a, b)) < 0;
+}
+
 /** Order of lists: namespace, then name, by code unit; node and id make it total. */
 export function compareSandboxes(a: Sandbox, b: Sandbox): number {
   return (

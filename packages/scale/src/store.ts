@@ -17,13 +17,26 @@ import { LateClaims } from "./late-claims.ts";
 import { NodeCalls } from "./node-calls.ts";
 import { NodeIndex } from "./node-index.ts";
 import { Overlay } from "./overlay.ts";
-import type { CallOptions, InventorySource, ListOptions, Logger, NodeClients, SandboxStore } from "./ports.ts";
+import type {
+  CallOptions,
+  InventorySource,
+  ListOptions,
+  Logger,
+  NodeClients,
+  SandboxEvent,
+  SandboxStore,
+  SelectOptions,
+  WatchOptions,
+} from "./ports.ts";
 import { Releases } from "./releases.ts";
 import { RoutingTables } from "./routing-table.ts";
 import { SandboxClaims } from "./sandbox-claims.ts";
 import { SandboxFinder } from "./sandbox-finder.ts";
 import { SandboxList } from "./sandbox-list.ts";
 import { isPaused, sandboxOf } from "./sandbox-view.ts";
+import { SandboxWatches } from "./sandbox-watches.ts";
+import { SandboxSelect } from "./select.ts";
+import { parseSelection } from "./selection.ts";
 import { ViewIndexes } from "./view-index.ts";
 
 /** Options of {@link createStore}. */
@@ -47,6 +60,11 @@ export interface StoreOptions {
    * @default 16
    */
   readonly concurrency?: number | undefined;
+  /**
+   * How often watches compare the inventory, in milliseconds. A sandbox that comes and goes in less may never be seen.
+   * @default 1000
+   */
+  readonly watchPollMs?: number | undefined;
 }
 
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
@@ -58,7 +76,7 @@ type ForkOptions = Parameters<SandboxStore["fork"]>[3];
  * A store over an inventory source. It keeps no record per sandbox: what it remembers are bounded hints (which node
  * holds what) and its own recent writes.
  *
- * @throws TypeError for a time-out or concurrency that makes no sense.
+ * @throws TypeError for a time or concurrency that makes no sense.
  */
 export function createStore(source: InventorySource, options: StoreOptions = {}): SandboxStore {
   return new ScatterGatherStore(source, options);
@@ -76,12 +94,14 @@ class ScatterGatherStore implements SandboxStore {
   readonly #captures: Captures;
   readonly #finder: SandboxFinder;
   readonly #list: SandboxList;
+  readonly #select: SandboxSelect;
+  readonly #watches: SandboxWatches;
 
   constructor(source: InventorySource, options: StoreOptions) {
-    const { clients, logger = SILENT, random = Math.random, liveTimeoutMs = 500, concurrency = 16 } = options;
-    if (!(liveTimeoutMs > 0 && liveTimeoutMs <= 0x7fffffff)) {
-      throw new TypeError("liveTimeoutMs must be a positive number of milliseconds");
-    }
+    const { clients, logger = SILENT, random = Math.random } = options;
+    const { liveTimeoutMs = 500, concurrency = 16, watchPollMs = 1000 } = options;
+    checkDuration("liveTimeoutMs", liveTimeoutMs);
+    checkDuration("watchPollMs", watchPollMs);
     if (!Number.isSafeInteger(concurrency) || concurrency < 1) {
       throw new TypeError("concurrency must be a positive integer");
     }
@@ -103,6 +123,9 @@ class ScatterGatherStore implements SandboxStore {
     this.#captures = new Captures({ calls, deliveries });
     this.#finder = new SandboxFinder({ source, views, overlay, logger, clients, index, liveTimeoutMs, concurrency });
     this.#list = new SandboxList({ source, views, overlay, logger });
+    const reads = { source, views, overlay, logger, list: this.#list, finder: this.#finder };
+    this.#select = new SandboxSelect(reads);
+    this.#watches = new SandboxWatches({ ...reads, select: this.#select, pollMs: watchPollMs });
   }
 
   claim(namespace: string, name: string, pool: PoolKey, options: ClaimOptions = {}): Promise<Assignment> {
@@ -112,6 +135,14 @@ class ScatterGatherStore implements SandboxStore {
   list(options: ListOptions = {}): readonly Sandbox[] {
     throwIfAborted(options.signal);
     return this.#list.list(options.namespace ?? "");
+  }
+
+  async select(options: SelectOptions = {}): Promise<readonly Sandbox[]> {
+    return this.#select.select(parseSelection(options), options.signal);
+  }
+
+  watch(options: WatchOptions = {}): AsyncIterable<SandboxEvent> {
+    return this.#watches.open(parseSelection(options), options.bookmark === true, options.signal);
   }
 
   get(namespace: string, name: string, options: CallOptions = {}): Promise<Sandbox> {
@@ -287,5 +318,11 @@ class ScatterGatherStore implements SandboxStore {
     if (entry !== undefined && isPaused(entry.phase)) {
       this.#overlay.phase(node, id, "Running");
     }
+  }
+}
+
+function checkDuration(name: string, milliseconds: number): void {
+  if (!(milliseconds > 0 && milliseconds <= 0x7fffffff)) {
+    throw new TypeError(`${name} must be a positive number of milliseconds`);
   }
 }
