@@ -1,22 +1,13 @@
-import { mkdir, rm } from "node:fs/promises";
-import { join } from "node:path";
+import { rm } from "node:fs/promises";
 
+import { startDevNodeProcess } from "./dev-node-process.ts";
+import { type Front, startFront } from "./front.ts";
 import { type NodeAdmin, nodeAdmin } from "./node-admin.ts";
 import { freePorts } from "./ports.ts";
 import type { ManagedProcess, ProcessSet } from "./processes.ts";
 import { cleanEnv, type Programs } from "./programs.ts";
 import { type RecordingProxy, startRecordingProxy } from "./recording-proxy.ts";
-import {
-  frontFlags,
-  IMAGE,
-  poolsFull,
-  RIG,
-  type RigFacts,
-  type RigFiles,
-  surfacesUp,
-  type TokenMode,
-  writeRigFiles,
-} from "./rig.ts";
+import { poolsFull, RIG, type TokenMode, writeRigFiles } from "./rig.ts";
 
 /** A node in a process of its own. The control plane reaches it only through its recording proxy. */
 export interface MeshNode {
@@ -28,21 +19,12 @@ export interface MeshNode {
   readonly process: ManagedProcess;
 }
 
-/** A control plane in a process of its own, with the data plane in it. */
-export interface MeshFront {
-  readonly facts: RigFacts;
-  readonly process: ManagedProcess;
-  /** What it has logged so far. */
-  log(): string;
-  stop(): Promise<void>;
-}
-
 /** Two nodes in processes of their own that know each other, and the means to start fronts over them. */
 export interface Mesh extends AsyncDisposable {
   readonly a: MeshNode;
   readonly b: MeshNode;
   /** Starts a control plane that is told of node A only. */
-  readonly front: (options: { mode: TokenMode; pollMs: number }) => Promise<MeshFront>;
+  readonly front: (options: { mode: TokenMode; pollMs: number }) => Promise<Front>;
   /** Starts the stand-alone data plane, told of node A only. Answers its origin. */
   readonly dataPlane: (mode: TokenMode) => Promise<{ origin: string; process: ManagedProcess }>;
 }
@@ -61,25 +43,14 @@ export async function startMesh(
   const node = async (name: string, port: number, peer: number): Promise<MeshNode> => {
     const calls = await startRecordingProxy(`127.0.0.1:${port}`);
     proxies.push(calls);
-    const stateDir = join(files.dir, `state-${name}`);
-    await mkdir(stateDir, { recursive: true, mode: 0o700 });
-    const child = await set.start({
-      name: `dev-node ${name}`,
-      command: process.execPath,
-      args: [
-        programs.sandboxE2b,
-        "dev-node",
-        `--listen=127.0.0.1:${port}`,
-        `--advertise=${calls.address}`,
-        `--peers=127.0.0.1:${peer}`,
-        `--token-file=${files.tokenFile}`,
-        `--pool=${IMAGE}=${options.warm}`,
-        `--state-dir=${stateDir}`,
-        `--isolation=${options.isolation ?? "auto"}`,
-      ],
-      env: cleanEnv({ OPERATOR_LOG_LEVEL: "info" }),
+    const child = await startDevNodeProcess(set, programs, files, {
+      name,
+      port,
+      advertise: calls.address,
+      peers: [`127.0.0.1:${peer}`],
+      warm: options.warm,
+      isolation: options.isolation,
     });
-    await child.waitForOutput(/development node up/, 30_000);
     return { key: calls.address, calls, admin: nodeAdmin(`127.0.0.1:${port}`, RIG.nodeToken), process: child };
   };
   const [a, b] = await Promise.all([node("a", portA, portB), node("b", portB, portA)]);
@@ -90,7 +61,12 @@ export async function startMesh(
   return {
     a,
     b,
-    front: (choices) => startFront(set, programs, files, [a, b], choices),
+    front: (choices) =>
+      startFront(set, programs, files, {
+        ...choices,
+        seeds: a.key,
+        nodeAddresses: [a.admin.address, b.admin.address],
+      }),
     dataPlane: async (mode) => {
       const [port = 0] = await freePorts(1);
       const child = await set.start({
@@ -117,43 +93,5 @@ export async function startMesh(
       await Promise.all(proxies.map((proxy) => proxy.close()));
       await rm(files.dir, { recursive: true, force: true });
     },
-  };
-}
-
-async function startFront(
-  set: ProcessSet,
-  programs: Programs,
-  files: RigFiles,
-  nodes: readonly [MeshNode, MeshNode],
-  options: { mode: TokenMode; pollMs: number },
-): Promise<MeshFront> {
-  const [apiPort = 0, proxyPort = 0] = await freePorts(2);
-  const child = await set.start({
-    name: "sandbox-e2b",
-    command: process.execPath,
-    args: [
-      programs.sandboxE2b,
-      `--sandboxd-seeds=${nodes[0].key}`,
-      ...frontFlags(files, options.mode, apiPort, proxyPort, options.pollMs),
-    ],
-    env: cleanEnv({ OPERATOR_LOG_LEVEL: "debug" }),
-  });
-  await child.waitForOutput(/mesh inventory up/, 30_000);
-  const facts: RigFacts = {
-    ...RIG,
-    mode: options.mode,
-    apiUrl: `http://127.0.0.1:${apiPort}`,
-    proxyUrl: `http://127.0.0.1:${proxyPort}`,
-    image: IMAGE,
-    nodeAddresses: nodes.map((node) => node.admin.address),
-    pollMs: options.pollMs,
-    frontPid: child.pid,
-  };
-  await surfacesUp({ ...facts, pollMs: 0 });
-  return {
-    facts,
-    process: child,
-    log: () => child.stdout() + child.stderr(),
-    stop: async () => void (await child.stop()),
   };
 }

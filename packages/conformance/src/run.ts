@@ -10,6 +10,7 @@ import type { ResultCollector } from "./results.ts";
 import { frontFlags, type Rig, startDev, type TokenMode, writeRigFiles } from "./rig.ts";
 import { CLI_CLIENT, cliRows } from "../suites/cli.ts";
 import { capacityRows, failureRows, startupRows } from "../suites/failures.ts";
+import { faultLanes } from "../suites/faults.ts";
 import { firstScriptRows } from "../suites/first-script.ts";
 import { ISOLATIONS, isolationRows } from "../suites/isolation.ts";
 import { meshRows } from "../suites/mesh.ts";
@@ -31,6 +32,7 @@ const HARNESS_SUITES = [
   "mesh",
   "teardown",
   "isolation",
+  "faults",
 ] as const;
 
 /** Everything a run works with. */
@@ -87,6 +89,22 @@ export async function run(context: RunContext): Promise<void> {
       await capacityRig(context, clients, launchers, withHarness);
     }
   };
+  const faultsLane = async (): Promise<void> => {
+    if (!withHarness || !wants("faults")) {
+      return;
+    }
+    const lanes = faultLanes({ set: context.set, programs: context.programs, isolation: args.isolation });
+    const quick = args.suite === "quick";
+    await Promise.all(
+      lanes.map((rows) =>
+        rowsOf(
+          context,
+          "faults",
+          rows.filter((row) => row.quick || !quick),
+        ),
+      ),
+    );
+  };
   const harnessLane = async (): Promise<void> => {
     if (wants("startup")) {
       await rowsOf(
@@ -111,7 +129,7 @@ export async function run(context: RunContext): Promise<void> {
     }
   };
   // The rows of the harness mostly wait, so they share the time of the clients.
-  const ends = await Promise.allSettled([clientLane(), withHarness ? harnessLane() : undefined]);
+  const ends = await Promise.allSettled([clientLane(), withHarness ? harnessLane() : undefined, faultsLane()]);
   for (const end of ends) {
     if (end.status === "rejected") {
       throw end.reason;

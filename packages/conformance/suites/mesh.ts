@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 
 import { callApi, callProxy, createSandbox, type Created, expectError, killSandbox, runInGuest } from "../src/api.ts";
+import type { Front } from "../src/front.ts";
 import type { HarnessRow } from "../src/harness-rows.ts";
-import { type Mesh, type MeshFront, type MeshNode, startMesh } from "../src/mesh-rig.ts";
+import { type Mesh, type MeshNode, startMesh } from "../src/mesh-rig.ts";
 import { type ClaimCounts, totalClaims } from "../src/node-admin.ts";
 import { waitFor } from "../src/polling.ts";
 import type { ProcessSet } from "../src/processes.ts";
@@ -21,10 +22,10 @@ export function meshRows(
   isolation: string | undefined,
 ): { rows: readonly HarnessRow[]; close: () => Promise<void> } {
   let mesh: Promise<Mesh> | undefined;
-  let front: Promise<MeshFront> | undefined;
+  let front: Promise<Front> | undefined;
   const nodes = (): Promise<Mesh> => (mesh ??= startMesh(set, programs, { warm: WARM, isolation }));
   /** The front that polls every second, in the mode with derived tokens. */
-  const shortPoll = async (): Promise<MeshFront> => {
+  const shortPoll = async (): Promise<Front> => {
     const over = await nodes();
     return (front ??= over.front({ mode: "secret", pollMs: POLL_MS }));
   };
