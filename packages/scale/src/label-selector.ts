@@ -36,42 +36,28 @@ export function matchesLabels(
 ): boolean {
   return requirements.every((requirement) => {
     const value = labelOf(requirement.key);
-    switch (requirement.operator) {
-      case "exists":
-        return value !== undefined;
-      case "absent":
-        return value === undefined;
-      case "in":
-        return value !== undefined && requirement.values.includes(value);
-      case "notin":
-        return value === undefined || !requirement.values.includes(value);
+    if (!("values" in requirement)) {
+      return (value !== undefined) === (requirement.operator === "exists");
     }
+    const among = value !== undefined && requirement.values.includes(value);
+    return among === (requirement.operator === "in");
   });
 }
 
 /** A selector that reads as these requirements. Equal requirements make equal text. */
 export function formatLabelSelector(requirements: readonly LabelRequirement[]): string {
-  return requirements
-    .map((requirement) => {
-      switch (requirement.operator) {
-        case "exists":
-          return requirement.key;
-        case "absent":
-          return `!${requirement.key}`;
-        case "in":
-        case "notin":
-          return formatValues(requirement);
-      }
-    })
-    .join(",");
+  return requirements.map(formatRequirement).join(",");
 }
 
-/** A lone value stands behind an equals sign: a lone empty one has no other spelling. */
-function formatValues({ key, operator, values }: Extract<LabelRequirement, { values: unknown }>): string {
-  if (values.length === 1) {
-    return `${key}${operator === "in" ? "=" : "!="}${values[0]}`;
+function formatRequirement(requirement: LabelRequirement): string {
+  if (!("values" in requirement)) {
+    return requirement.operator === "exists" ? requirement.key : `!${requirement.key}`;
   }
-  return `${key} ${operator} (${values.join(",")})`;
+  const { key, operator, values } = requirement;
+  // A lone empty value has no other spelling than one behind an equals sign.
+  return values.length === 1
+    ? `${key}${operator === "in" ? "=" : "!="}${values[0]}`
+    : `${key} ${operator} (${values.join(",")})`;
 }
 
 class Parser {

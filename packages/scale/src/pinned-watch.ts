@@ -31,7 +31,7 @@ export class PinnedWatch implements Watch {
 
   begin(): void {
     const { select, stream, selection, bookmark, signal } = this.#parts;
-    this.#alone("initial watch list failed", async () => {
+    void this.#alone("initial watch list failed", async () => {
       const [found] = await select.select(selection, signal);
       if (found !== undefined) {
         this.#show(found);

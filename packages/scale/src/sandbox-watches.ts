@@ -5,8 +5,7 @@ import type { Watch, WatchFailure } from "./fleet-watch.ts";
 import type { SandboxEvent } from "./ports.ts";
 import { PinnedWatch } from "./pinned-watch.ts";
 import { ResourceVersions } from "./resource-version.ts";
-import { SandboxSelect } from "./select.ts";
-import type { SelectParts } from "./select.ts";
+import type { SandboxSelect, SelectParts } from "./select.ts";
 import type { Selection } from "./selection.ts";
 
 /** What {@link SandboxWatches} work with. */

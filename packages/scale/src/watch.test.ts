@@ -38,7 +38,7 @@ function fleet(views: Readonly<Record<string, readonly InventoryEntry[]>>, optio
   return { source, nodes, put, store: createStore(source, { clients: nodes, ...options }) };
 }
 
-function told(event: SandboxEvent): string {
+function inWords(event: SandboxEvent): string {
   return event.type === "BOOKMARK"
     ? event.type
     : `${event.type} ${event.sandbox.namespace}/${event.sandbox.name} ${event.sandbox.id}`;
@@ -67,7 +67,7 @@ function read(store: SandboxStore, options: WatchOptions = {}): Reader {
     done,
     leave: async () => iterator.return?.(),
     news() {
-      const fresh = events.slice(seen).map(told);
+      const fresh = events.slice(seen).map(inWords);
       seen = events.length;
       return fresh;
     },
@@ -659,7 +659,7 @@ describe("the reader of a watch", () => {
     const removed = vi.spyOn(caller.signal, "removeEventListener");
     const seen: string[] = [];
     for await (const event of store.watch({ signal: caller.signal })) {
-      seen.push(told(event));
+      seen.push(inWords(event));
       break;
     }
     expect(seen).toStrictEqual(["ADDED n/x sb_1"]);
