@@ -72,6 +72,24 @@ describe("createKeyCheck", () => {
     ]);
   });
 
+  it("takes nothing for a key that only begins, ends or is written like it", () => {
+    const key = "e2b_key";
+    const check = createKeyCheck([{ key, namespace: "one" }], undefined);
+    const others = fc.oneof(
+      fc.string({ unit: "binary" }),
+      fc.string({ unit: "binary" }).map((more) => key + more),
+      // The same low bytes in other characters.
+      fc.constant([...key].map((letter) => String.fromCharCode(letter.charCodeAt(0) + 0x100)).join("")),
+      fc.nat(key.length).map((length) => key.slice(0, length).padEnd(key.length, "\0")),
+      fc.nat(3).map((count) => key + "\0".repeat(count)),
+    );
+    fc.assert(
+      fc.property(others, (presented) => {
+        expect(check(presented)).toBe(presented === key ? "one" : undefined);
+      }),
+    );
+  });
+
   it("refuses everybody without keys unless anonymous use has a namespace", () => {
     expect(createKeyCheck([], undefined)("anything")).toBeUndefined();
     expect(createKeyCheck([], "shared")(undefined)).toBe("shared");
