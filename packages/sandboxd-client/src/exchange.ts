@@ -11,10 +11,12 @@ export interface ExchangeRequest {
   readonly authorization: string | undefined;
   /** JSON. */
   readonly body?: string | Uint8Array | undefined;
-  /** What errors call the request: no ids' secrets, no query. */
-  readonly label: string;
+  /** What errors call the request: no ids' secrets, no query. Asked for when there is an error. */
+  readonly label: () => string;
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
+  /** Whether the signal ends the request only while nothing of it was sent. @default false */
+  readonly untilSent?: boolean | undefined;
   /** Called once, just before the first byte is handed to a connection. */
   readonly onSent?: (() => void) | undefined;
 }
@@ -105,7 +107,11 @@ class Call implements Dispatcher.DispatchHandler {
     const first = this.#controller === undefined;
     this.#controller = controller;
     if (first) {
-      this.#request.onSent?.();
+      const { untilSent, signal, onSent } = this.#request;
+      if (untilSent === true) {
+        signal?.removeEventListener("abort", this.#onAbort);
+      }
+      onSent?.();
     }
   }
 
@@ -163,7 +169,7 @@ class Call implements Dispatcher.DispatchHandler {
   ): void {
     if (this.#settle()) {
       const delivery = this.#controller === undefined ? "no" : "maybe";
-      this.#reject(new SandboxdError(code, `${this.#request.label}: ${why}`, { delivery, cause }));
+      this.#reject(new SandboxdError(code, `${this.#request.label()}: ${why}`, { delivery, cause }));
     }
   }
 
@@ -177,7 +183,7 @@ class Call implements Dispatcher.DispatchHandler {
     if (this.#status < 300) {
       this.#resolve({ status: this.#status, body });
     } else {
-      this.#reject(statusError(this.#request.label, this.#status, body.subarray(0, errorCapBytes)));
+      this.#reject(statusError(this.#request.label(), this.#status, body.subarray(0, errorCapBytes)));
     }
   }
 

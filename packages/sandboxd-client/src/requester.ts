@@ -11,6 +11,12 @@ export interface CallOptions {
 
 /** Options of calls that make sandboxes. */
 export interface ClaimCallOptions extends CallOptions {
+  /**
+   * Whether the signal counts only until the request is handed to a connection. From there on a sandbox may come of it,
+   * so that the reply is awaited.
+   * @default false
+   */
+  readonly untilSent?: boolean | undefined;
   /** Called once, just before the request is handed to a connection: from here on a sandbox may come of it. */
   readonly onSent?: (() => void) | undefined;
 }
@@ -62,7 +68,7 @@ export class Requester {
 
   /** Resolves with the body of a good reply. */
   async send(request: Request): Promise<Buffer> {
-    const label = this.label(request);
+    const label = (): string => this.label(request);
     const reply = await exchange(this.#pool, this.address, {
       method: request.method,
       path: request.path,
@@ -71,10 +77,11 @@ export class Requester {
       label,
       timeoutMs: request.timeoutMs ?? this.#requestTimeoutMs,
       signal: request.signal,
+      untilSent: request.untilSent,
       onSent: request.onSent,
     });
     if (request.expects !== undefined && reply.status !== request.expects) {
-      throw unexpectedStatus(label, reply.status, reply.body);
+      throw unexpectedStatus(label(), reply.status, reply.body);
     }
     return reply.body;
   }
@@ -96,13 +103,19 @@ export class Requester {
   }
 
   #read<T>(request: Request, body: Buffer, reader: (value: unknown) => T): T {
+    const unreadable = (why: string, cause?: unknown): SandboxdError =>
+      new SandboxdError("bad_reply", `${this.label(request)}: unreadable reply: ${why}`, { delivery: "maybe", cause });
+    let value: unknown;
     try {
-      return reader(JSON.parse(body.toString("utf8")));
+      value = JSON.parse(body.toString("utf8"));
+    } catch {
+      // The parser's own words quote the reply, which may hold a token.
+      throw unreadable("no JSON");
+    }
+    try {
+      return reader(value);
     } catch (error) {
-      throw new SandboxdError("bad_reply", `${this.label(request)}: unreadable reply: ${errorText(error)}`, {
-        delivery: "maybe",
-        cause: error,
-      });
+      throw unreadable(errorText(error), error);
     }
   }
 }

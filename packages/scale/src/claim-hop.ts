@@ -55,14 +55,12 @@ export async function attemptClaim(claim: ClaimAttempts, node: NodePools, hop?: 
   const before = claim.viewOf(node.node);
   try {
     const reply = await claim.ask(claim.clients.forAddress(node.address), hop, { signal: claim.signal });
-    switch (reply.kind) {
-      case "delivered":
-        return { kind: "delivered", reply };
-      case "redirect":
-        return { ...reply, targets: reply.targets.slice(0, MAX_TARGETS) };
-      case "empty":
-        return { kind: "undelivered", reason: "neither a sandbox nor a redirect" };
+    if (reply.kind === "empty") {
+      return { kind: "undelivered", reason: "neither a sandbox nor a redirect" };
     }
+    return reply.kind === "delivered"
+      ? { kind: "delivered", reply }
+      : { ...reply, targets: reply.targets.slice(0, MAX_TARGETS) };
   } catch (error) {
     try {
       return failedAttempt(claim, node, error);

@@ -176,6 +176,7 @@ describe("a claim", () => {
 
   it.each([
     ["refuses connections", { kind: "unsent", detail: "connect ECONNREFUSED" }],
+    ["does not take a connection in time", { kind: "unsent", detail: "Connect Timeout Error" }],
     ["answers 500", { kind: "status", status: 500 }],
   ] as const)("C7: takes the other node, every time, when the best one %s", async (_case, failure) => {
     const { nodes, store } = fleet({ best: 90, other: 1 });
@@ -189,7 +190,11 @@ describe("a claim", () => {
     const { nodes, store } = fleet({ a: 5, b: 5 });
     nodes.node("a:7777").always("claim", fails(TIMED_OUT));
     nodes.node("b:7777").always("claim", fails(TIMED_OUT));
-    await expect(store.claim("ns", "s", POOL)).rejects.toMatchObject({ code: "claim_failed" });
+    const claim = store.claim("ns", "s", POOL);
+    await expect(claim).rejects.toMatchObject({
+      code: "claim_failed",
+      message: expect.stringContaining("no complete reply"),
+    });
     expect(nodes.calls).toHaveLength(1);
   });
 
@@ -313,7 +318,7 @@ describe("sampling", () => {
 
 describe("a redirect", () => {
   it("C13: is followed once, to a node that inventory holds for cold", async () => {
-    const { nodes, store, claims, logger } = fleet({ a: 5, b: 0 });
+    const { source, nodes, store, claims, logger } = fleet({ a: 5, b: 0 });
     nodes.node("a:7777").script("claim", redirects(["b:7777"]));
 
     const assignment = await store.claim("ns", "s1", POOL, { metadata: { k: "v" }, ttlSeconds: 60 });
@@ -336,6 +341,17 @@ describe("a redirect", () => {
     await expect(store.getByClaimId("ns", assignment.id, (id) => id === assignment.id)).resolves.toMatchObject({
       node: "b",
     });
+
+    // Views that are younger than the claim and do not list it leave only the index, which leads to b alone.
+    source.put({ node: "a", address: "a:7777" });
+    source.put({ node: "b", address: "b:7777" });
+    nodes.calls.length = 0;
+    await store.get("ns", "s1");
+    await store.getByClaimId("ns", assignment.id, (id) => id === assignment.id);
+    expect(nodes.calls.map((call) => `${call.address} ${call.verb}`)).toStrictEqual([
+      "b:7777 sandboxesByRef",
+      "b:7777 sandbox",
+    ]);
   });
 
   it("C14: is not followed twice, nor to an address that no inventory advertises", async () => {

@@ -3,7 +3,8 @@ import { duplexPair } from "node:stream";
 import { describe, expect, it, vi } from "vitest";
 import type { Logger, SandboxStore } from "./ports.ts";
 import { createStore } from "./store.ts";
-import { answers, fails, ScriptedNodes, StaticInventorySource } from "./testing/index.ts";
+import type { ScriptedVerb } from "./testing/index.ts";
+import { answers, fails, ScriptedNodes, StaticInventorySource, staysSilent } from "./testing/index.ts";
 
 const ID = "sb_00000000000000aa";
 
@@ -18,16 +19,16 @@ function fleet(logger?: Logger): { nodes: ScriptedNodes; source: StaticInventory
   return { nodes, source, store: createStore(source, { clients: nodes, logger }) };
 }
 
-type Verb = "release" | "pause" | "resume" | "renew" | "read" | "port";
-
-/** Every verb, by its name here, on the node and in messages. */
-const VERBS: readonly {
-  readonly verb: Verb;
-  readonly onNode: "release" | "hibernate" | "wake" | "renew" | "sandbox" | "dialPort";
+/** A verb by its name here, on the node and in messages. */
+interface Verb {
+  readonly verb: string;
+  readonly onNode: ScriptedVerb;
   readonly said: string;
   readonly run: (store: SandboxStore, node: string, id: string, signal?: AbortSignal) => Promise<unknown>;
-}[] = [
-  { verb: "release", onNode: "release", said: "release", run: (s, n, i, signal) => s.release(n, i, { signal }) },
+}
+
+/** Verbs whose statuses are sorted. */
+const SORTED: readonly Verb[] = [
   { verb: "pause", onNode: "hibernate", said: "hibernate", run: (s, n, i, signal) => s.pause(n, i, { signal }) },
   { verb: "resume", onNode: "wake", said: "wake", run: (s, n, i, signal) => s.resume(n, i, { signal }) },
   {
@@ -43,29 +44,94 @@ const VERBS: readonly {
     said: "port",
     run: (s, n, i, signal) => s.dialGuestPort(n, i, "secret", 80, { signal }),
   },
+  {
+    verb: "fork",
+    onNode: "fork",
+    said: "fork",
+    run: (s, n, i, signal) => s.fork("n", n, i, { count: 1 }, { signal }),
+  },
+  {
+    verb: "snapshot",
+    onNode: "checkpoint",
+    said: "checkpoint",
+    run: (s, n, i, signal) => s.snapshot("n", n, i, "name", { signal }),
+  },
+  {
+    verb: "promote",
+    onNode: "promote",
+    said: "promote",
+    run: (s, n, i, signal) => s.promote(n, i, "mine", { signal }),
+  },
+  {
+    verb: "setInstanceMetadata",
+    onNode: "setInstanceMetadata",
+    said: "instance metadata",
+    run: (s, n, i, signal) => s.setInstanceMetadata(n, i, Buffer.from("{}"), { signal }),
+  },
+  {
+    verb: "deleteTemplate",
+    onNode: "deleteTemplate",
+    said: "delete template",
+    run: (s, n, i, signal) => s.deleteTemplate(n, { template: i }, undefined, { signal }),
+  },
+  {
+    verb: "setTemplateLabels",
+    onNode: "setTemplateLabels",
+    said: "template labels",
+    run: (s, n, i, signal) => s.setTemplateLabels(n, { template: i }, { k: "v" }, undefined, { signal }),
+  },
 ];
-const ALL_BUT_RELEASE = VERBS.filter(({ verb }) => verb !== "release");
+
+/** Verbs of which every failure is the node's. */
+const PLAIN: readonly Verb[] = [
+  { verb: "release", onNode: "release", said: "release", run: (s, n, i, signal) => s.release(n, i, { signal }) },
+  {
+    verb: "deleteSnapshot",
+    onNode: "deleteCheckpoint",
+    said: "delete checkpoint",
+    run: (s, n, i, signal) => s.deleteSnapshot(n, i, { signal }),
+  },
+];
+const VERBS = [...SORTED, ...PLAIN];
+
+/** Verbs about a node alone; they are plain too. */
+const OF_NODES: readonly (Omit<Verb, "run"> & {
+  readonly run: (store: SandboxStore, node: string, signal?: AbortSignal) => Promise<unknown>;
+})[] = [
+  {
+    verb: "snapshots",
+    onNode: "checkpoints",
+    said: "checkpoints",
+    run: (s, n, signal) => s.snapshots("n", n, { signal }),
+  },
+  {
+    verb: "nodeTemplates",
+    onNode: "templates",
+    said: "templates",
+    run: (s, n, signal) => s.nodeTemplates(n, { signal }),
+  },
+];
 
 describe("every verb", () => {
   it.each(VERBS)("V8: $verb goes to the node's inventory address", async ({ onNode, run }) => {
     const { nodes, store } = fleet();
     nodes.node("a:7777").guest(80, (socket) => socket.end());
-    await run(store, "key", ID);
-    expect(nodes.calls).toMatchObject([{ address: "a:7777", verb: onNode, id: ID }]);
+    // The node may refuse it: what counts is which node was asked, and for what.
+    await run(store, "key", ID).catch(() => undefined);
+    const [call] = nodes.calls;
+    expect(call).toMatchObject({ address: "a:7777", verb: onNode });
+    expect(call?.id ?? call?.key?.template).toBe(ID);
   });
 
-  it.each(ALL_BUT_RELEASE)(
-    "V1: $verb of a sandbox its node does not know is not found",
-    async ({ onNode, said, run }) => {
-      const { nodes, store } = fleet();
-      nodes.node("a:7777").always(onNode, answers(404, "unknown sandbox"));
-      await expect(run(store, "key", ID)).rejects.toMatchObject({
-        code: "not_found",
-        status: 404,
-        message: `sandboxd ${said} of "${ID}" on node "key": unknown sandbox`,
-      });
-    },
-  );
+  it.each(SORTED)("V1: $verb of a sandbox its node does not know is not found", async ({ onNode, said, run }) => {
+    const { nodes, store } = fleet();
+    nodes.node("a:7777").always(onNode, answers(404, "unknown sandbox"));
+    await expect(run(store, "key", ID)).rejects.toMatchObject({
+      code: "not_found",
+      status: 404,
+      message: `sandboxd ${said} of "${ID}" on node "key": unknown sandbox`,
+    });
+  });
 
   it.each(VERBS)("V1: a transport failure of $verb says nothing of the sandbox", async ({ onNode, run }) => {
     const { nodes, store } = fleet();
@@ -77,7 +143,7 @@ describe("every verb", () => {
     await expect(run(store, "key", ID)).rejects.toMatchObject({ code: "node_failed" });
   });
 
-  it.each(ALL_BUT_RELEASE.flatMap((verb) => [400, 401, 403, 409, 429].map((status) => ({ ...verb, status }))))(
+  it.each(SORTED.flatMap((verb) => [400, 401, 403, 409, 429].map((status) => ({ ...verb, status }))))(
     "V3: $verb keeps status $status and the node's reason",
     async ({ onNode, run, status }) => {
       const { nodes, store } = fleet();
@@ -88,6 +154,19 @@ describe("every verb", () => {
         nodeMessage: "the reason",
         node: "key",
         id: ID,
+      });
+    },
+  );
+
+  it.each(PLAIN.flatMap((verb) => [400, 401, 403, 409, 412, 429, 503].map((status) => ({ ...verb, status }))))(
+    "a $status of $verb is a failure of the node, with its status",
+    async ({ onNode, said, run, status }) => {
+      const { nodes, store } = fleet();
+      nodes.node("a:7777").always(onNode, answers(status, "the reason"));
+      await expect(run(store, "key", ID)).rejects.toMatchObject({
+        code: "node_failed",
+        status,
+        message: `sandboxd ${said} of "${ID}" on node "key": the reason`,
       });
     },
   );
@@ -127,6 +206,37 @@ describe("every verb", () => {
     await expect(call).rejects.toMatchObject({ code: "aborted" });
     answer.resolve(undefined);
     await store.settled();
+  });
+});
+
+describe("every verb about a node", () => {
+  it.each(OF_NODES.flatMap((verb) => [400, 401, 404, 409, 500, 503].map((status) => ({ ...verb, status }))))(
+    "a $status of $verb is a failure of the node, with its status",
+    async ({ onNode, said, run, status }) => {
+      const { nodes, store } = fleet();
+      nodes.node("a:7777").always(onNode, answers(status, "the reason"));
+      await expect(run(store, "key")).rejects.toMatchObject({
+        code: "node_failed",
+        status,
+        message: `sandboxd ${said} on node "key": the reason`,
+      });
+      expect(nodes.calls).toMatchObject([{ address: "a:7777", verb: onNode }]);
+    },
+  );
+
+  it.each(OF_NODES)("$verb checks its input before any call, and ends with its caller", async ({ onNode, run }) => {
+    const { nodes, source, store } = fleet();
+    await expect(run(store, "")).rejects.toMatchObject({ code: "bad_request" });
+    await expect(run(store, "unknown")).rejects.toMatchObject({ code: "not_found" });
+    await expect(run(createStore(source), "key")).rejects.toMatchObject({ code: "routing_disabled" });
+    await expect(run(store, "key", AbortSignal.abort())).rejects.toMatchObject({ code: "aborted" });
+    expect(nodes.calls).toStrictEqual([]);
+    nodes.node("a:7777").script(onNode, staysSilent());
+    const caller = new AbortController();
+    const call = run(store, "key", caller.signal);
+    await vi.waitFor(() => expect(nodes.calls).toHaveLength(1));
+    caller.abort();
+    await expect(call).rejects.toMatchObject({ code: "aborted" });
   });
 });
 

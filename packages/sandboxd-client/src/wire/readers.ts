@@ -17,7 +17,8 @@ export class WireShapeError extends Error {
   override readonly name = "WireShapeError";
 }
 
-function isFields(value: unknown): value is Fields {
+/** Whether a value is a JSON object. */
+export function isFields(value: unknown): value is Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 

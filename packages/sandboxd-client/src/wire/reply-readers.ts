@@ -1,7 +1,7 @@
 import type { CheckpointRecord, PromoteReply } from "./capture.ts";
 import { toCount, toText, toTimeText } from "./common.ts";
 import type { VolumeInfo } from "./node.ts";
-import { listOf, present, readFields, readKey, unknownKey } from "./readers.ts";
+import { isFields, listOf, present, readFields, readKey, unknownKey } from "./readers.ts";
 import type { StatsReply } from "./sandbox.ts";
 
 /**
@@ -11,7 +11,7 @@ import type { StatsReply } from "./sandbox.ts";
 
 /** Reads one checkpoint; `undefined` when it has no id. */
 export function readCheckpoint(value: unknown): CheckpointRecord | undefined {
-  const record = typeof value === "object" && value !== null ? readFields(value, "the checkpoint") : {};
+  const record = isFields(value) ? value : {};
   const id = toText(record["id"]);
   return id === undefined
     ? undefined
@@ -51,7 +51,7 @@ export function readStats(value: unknown): StatsReply {
 }
 
 function readVolume(value: unknown): VolumeInfo | undefined {
-  const volume = typeof value === "object" && value !== null ? readFields(value, "the volume") : {};
+  const volume = isFields(value) ? value : {};
   const name = toText(volume["name"]);
   return name === undefined
     ? undefined

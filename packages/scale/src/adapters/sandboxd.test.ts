@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { createServer as createTcpServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import * as fc from "fast-check";
@@ -162,6 +163,27 @@ describe("the node clients", () => {
     }
   });
 
+  it("C7: move on from a node that does not finish a connection in time", async () => {
+    const silent = createTcpServer((socket) => socket.on("error", () => undefined).resume());
+    silent.listen(0, "127.0.0.1");
+    await once(silent, "listening");
+    const { port } = silent.address() as AddressInfo;
+    const { address, seen } = await node(json(200, { id: "sb_1", token: "t", deadline: "2030-01-01T00:00:00Z" }));
+    const pool = createNodePool({ connectTimeoutMs: 100 });
+    closing.push(
+      () => pool.destroy(),
+      () => once(silent.close(), "close"),
+    );
+    const source = new StaticInventorySource([
+      // TLS that is never answered: connected, but not yet a connection.
+      { node: "silent", address: `https://127.0.0.1:${port}`, pools: [{ ...KEY, warm: 1000, target: 1 }] },
+      { node: "here", address, pools: [{ ...KEY, warm: 1, target: 1 }] },
+    ]);
+    const store = createStore(source, { clients: createNodeClients({ pool, token: TOKEN }), random: () => 0.9 });
+    await expect(store.claim("n", "x", KEY)).resolves.toMatchObject({ node: "here" });
+    expect(seen).toHaveLength(1);
+  });
+
   it("do not abort a sent claim with its caller, and release what it brought", async () => {
     const late = Promise.withResolvers<void>();
     const { address, seen } = await node((request, response) => {
@@ -223,9 +245,180 @@ describe("the node clients", () => {
     expect(seen).toEqual([]);
   });
 
-  it("V1: do not take a node without the route for one without the sandbox", async () => {
-    const { address } = await node((_request, response) => void response.writeHead(404).end("404 page not found"));
-    await expect(storeOver(address).pause("key", "sb_1")).rejects.toMatchObject({ code: "node_failed" });
+  it.each([404, 405])("V1: do not take a node without the route (%i) for one without the sandbox", async (status) => {
+    const { address } = await node((_request, response) => void response.writeHead(status).end("404 page not found"));
+    const store = storeOver(address);
+    const failed = {
+      code: "node_failed",
+      status: 501,
+      message: expect.stringMatching(/\/v1\/.* is too old for this route/),
+    };
+    const calls = [
+      () => store.pause("key", "sb_1"),
+      () => store.release("key", "sb_1"),
+      () => store.read("key", "sb_1"),
+      () => store.fork("n", "key", "sb_1", { count: 1 }),
+      () => store.snapshot("n", "key", "sb_1", "x"),
+      () => store.snapshots("n", "key"),
+      () => store.deleteSnapshot("key", "ck_1"),
+      () => store.promote("key", "sb_1", "mine"),
+      () => store.deleteTemplate("key", KEY),
+      () => store.setTemplateLabels("key", KEY, {}),
+      () => store.nodeTemplates("key"),
+      () => store.setInstanceMetadata("key", "sb_1", Buffer.from("{}")),
+    ];
+    for (const call of calls) {
+      await expect(call()).rejects.toMatchObject(failed);
+    }
+    await expect(store.claimSnapshot("n", "x", "key", "ck_1")).rejects.toMatchObject({
+      code: "no_warm_capacity",
+      message: expect.stringContaining("too old for this route"),
+    });
+  });
+
+  it("V5: fork with count, lease and prefix, and read one child back", async () => {
+    const { address, seen } = await node((request, response) => {
+      const child = (id: string): object => ({ id, token: `t-${id}`, deadline: "2030-01-01T00:00:00Z" });
+      if (request.line.endsWith("/fork")) {
+        json(200, { children: [child("sb_2"), child("sb_3")] })(request, response);
+      } else {
+        json(200, { id: "sb_2", key: KEY, claim_ref: "team-a/sb_2", hibernated: false })(request, response);
+      }
+    });
+    const store = storeOver(address);
+    const children = await store.fork("team-a", "key", "sb_1", { count: 2, ttlSeconds: 60, onExpire: "archive" });
+    expect(seen.map(({ line, body }) => `${line} ${body}`.trim())).toStrictEqual([
+      'POST /v1/sandboxes/sb_1/fork {"count":2,"ttl_seconds":60,"claim_ref_prefix":"team-a/","on_expire":"archive"}',
+      "GET /v1/sandboxes/sb_2",
+    ]);
+    expect(seen[0]?.authorization).toBe(`Bearer ${TOKEN}`);
+    expect(children).toMatchObject([
+      { id: "sb_2", token: "t-sb_2", node: "key", address, claimRef: "team-a/sb_2" },
+      { id: "sb_3", token: "t-sb_3", node: "key", deadline: new Date("2030-01-01T00:00:00Z") },
+    ]);
+    expect(store.list({ namespace: "team-a" })).toMatchObject([
+      { name: "sb_2", template: "rt" },
+      { name: "sb_3", template: "rt" },
+    ]);
+  });
+
+  it("do not end a sent fork with its caller, and release its children", async () => {
+    const late = Promise.withResolvers<void>();
+    const { address, seen } = await node((request, response) => {
+      if (request.line.endsWith("/fork")) {
+        const children = ["sb_2", "sb_3"].map((id) => ({ id, token: "t", deadline: "" }));
+        void late.promise.then(() => json(200, { children })(request, response));
+      } else if (request.line.startsWith("GET")) {
+        json(200, { id: "sb_2", key: KEY, claim_ref: "n/sb_2", hibernated: false })(request, response);
+      } else {
+        response.writeHead(204).end();
+      }
+    });
+    const store = storeOver(address);
+    const caller = new AbortController();
+    const fork = store.fork("n", "key", "sb_1", { count: 2 }, { signal: caller.signal });
+    await vi.waitFor(() => expect(seen).toHaveLength(1), { timeout: 9000 });
+    caller.abort();
+    await expect(fork).rejects.toMatchObject({ code: "aborted" });
+    late.resolve();
+    await store.settled();
+    expect(seen.map((request) => request.line).sort()).toStrictEqual([
+      "GET /v1/sandboxes/sb_2",
+      "POST /v1/sandboxes/sb_1/fork",
+      "POST /v1/sandboxes/sb_2/release",
+      "POST /v1/sandboxes/sb_3/release",
+    ]);
+  });
+
+  it("claim a snapshot with the name of the claim, through a redirect, and read it back", async () => {
+    const target = await node((request, response) => {
+      if (request.line.startsWith("POST")) {
+        const reply = { id: "sb_2", token: "t", deadline: "2030-01-01T00:00:00Z", from_checkpoint: "ck_1" };
+        json(200, reply)(request, response);
+      } else {
+        json(200, { id: "sb_2", key: KEY, claim_ref: "n/x", hibernated: false })(request, response);
+      }
+    });
+    const first = await node(json(200, { redirect: [target.address] }));
+    const source = new StaticInventorySource([
+      { node: "a", address: first.address },
+      { node: "b", address: target.address },
+    ]);
+    const store = createStore(source, { clients: clients() });
+    const options = { ttlSeconds: 60, metadata: { k: "v" } };
+    await expect(store.claimSnapshot("n", "x", "a", "ck_1", options)).resolves.toMatchObject({
+      node: "b",
+      fromCheckpoint: "ck_1",
+    });
+    const body = { ttl_seconds: 60, claim_ref: "n/x", metadata: { k: "v" } };
+    expect(first.seen).toMatchObject([{ line: "POST /v1/checkpoints/ck_1/claim", body: JSON.stringify(body) }]);
+    expect(target.seen.map((request) => request.line)).toStrictEqual([
+      "POST /v1/checkpoints/ck_1/claim",
+      "GET /v1/sandboxes/sb_2",
+    ]);
+    expect(JSON.parse(target.seen[0]?.body ?? "")).toStrictEqual({ ...body, no_redirect: true });
+  });
+
+  it("snapshot, list and delete snapshots", async () => {
+    const record = { id: "ck_1", name: "n/x", sandbox_id: "sb_1", key: KEY, created_at: "2030-01-01T00:00:00.5Z" };
+    const { address, seen } = await node((request, response) => {
+      if (request.line.startsWith("DELETE")) {
+        response.writeHead(204).end();
+      } else {
+        json(200, request.line.startsWith("POST") ? { checkpoint: record } : { checkpoints: [record] })(
+          request,
+          response,
+        );
+      }
+    });
+    const store = storeOver(address);
+    const createdAt = new Date("2030-01-01T00:00:00.500Z");
+    const snapshot = { id: "ck_1", name: "x", sandboxId: "sb_1", pool: KEY, createdAt, node: "key" };
+    await expect(store.snapshot("n", "key", "sb_1", "x")).resolves.toStrictEqual(snapshot);
+    await expect(store.snapshots("n", "key")).resolves.toStrictEqual([snapshot]);
+    await store.deleteSnapshot("key", "ck_1");
+    expect(seen.map(({ line, body }) => `${line} ${body}`.trim())).toStrictEqual([
+      'POST /v1/sandboxes/sb_1/checkpoint {"name":"n/x"}',
+      "GET /v1/checkpoints",
+      "DELETE /v1/checkpoints/ck_1",
+    ]);
+  });
+
+  it("promote, label and delete templates on one node, and write documents", async () => {
+    const template = { key: KEY, content_digest: "sha256:00", created_at: "2030-01-01T00:00:00Z", labels: { k: "v" } };
+    const { address, seen } = await node((request, response) => {
+      if (request.line.endsWith("/promote")) {
+        json(200, { key: KEY, content_digest: "sha256:00" })(request, response);
+      } else if (request.line === "GET /v1/info") {
+        json(200, { templates: [template] })(request, response);
+      } else {
+        response.writeHead(204).end();
+      }
+    });
+    const store = storeOver(address);
+    await expect(store.promote("key", "sb_1", "rt")).resolves.toStrictEqual({ key: KEY, contentDigest: "sha256:00" });
+    await expect(store.nodeTemplates("key")).resolves.toMatchObject([{ ...KEY, labels: { k: "v" }, tenant: "" }]);
+    await store.setTemplateLabels("key", KEY, { k: "v" }, "sha256:00");
+    await store.deleteTemplate("key", KEY, "sha256:00");
+    await store.deleteTemplate("key", { template: "r&t" });
+    await store.setInstanceMetadata("key", "sb_1", Buffer.from('{ "a":1}'));
+    expect(seen.map(({ line, body }) => `${line} ${body}`.trim())).toStrictEqual([
+      'POST /v1/sandboxes/sb_1/promote {"template":"rt"}',
+      "GET /v1/info",
+      'PUT /v1/templates/labels?template=rt&net=none&size=small&digest=sha256%3A00 {"labels":{"k":"v"}}',
+      "DELETE /v1/templates?template=rt&net=none&size=small&digest=sha256%3A00&no_redirect=1",
+      "DELETE /v1/templates?template=r%26t&no_redirect=1",
+      'PUT /v1/sandboxes/sb_1/instance-metadata { "a":1}',
+    ]);
+  });
+
+  it.each([302, 200, 206])("take the odd status %i for an answer that tells nothing", async (status) => {
+    const { address } = await node(json(status, {}));
+    await expect(storeOver(address).pause("key", "sb_1")).rejects.toMatchObject({
+      code: "node_failed",
+      status: undefined,
+    });
+    await expect(storeOver(address).deleteTemplate("key", KEY)).rejects.toMatchObject({ code: "node_failed" });
   });
 
   it("send renewals, pauses and resumes", async () => {

@@ -80,7 +80,7 @@ class WireNodeClient implements NodeClient {
   }
 
   claim(claim: NodeClaim, options: CallOptions = {}): Promise<NodeClaimReply> {
-    return untilSent(options.signal, async (call) => replyOf(await this.#client.claim(claimRequest(claim), call)));
+    return this.#client.claim(claimRequest(claim), unsent(options)).then(replyOf);
   }
 
   async sandbox(id: string, options?: CallOptions): Promise<NodeSandbox | undefined> {
@@ -131,7 +131,7 @@ class WireNodeClient implements NodeClient {
       claim_ref_prefix: fork.claimRefPrefix,
       on_expire: fork.onExpire,
     };
-    return untilSent(options.signal, async (call) => (await this.#client.fork(id, request, call)).map(deliveryOf));
+    return this.#client.fork(id, request, unsent(options)).then((replies) => replies.map(deliveryOf));
   }
 
   async checkpoint(id: string, name: string, options?: CallOptions): Promise<NodeCheckpoint> {
@@ -154,9 +154,7 @@ class WireNodeClient implements NodeClient {
       on_expire: claim.onExpire,
       no_redirect: claim.noRedirect === true ? true : undefined,
     };
-    return untilSent(options.signal, async (call) =>
-      replyOf(await this.#client.claimCheckpoint(checkpointId, request, call)),
-    );
+    return this.#client.claimCheckpoint(checkpointId, request, unsent(options)).then(replyOf);
   }
 
   deleteCheckpoint(checkpointId: string, options?: CallOptions): Promise<void> {
@@ -190,23 +188,9 @@ class WireNodeClient implements NodeClient {
   }
 }
 
-/** Hands the caller's abort on until the request is sent; after that sandboxes may come of it. */
-async function untilSent<T>(
-  caller: AbortSignal | undefined,
-  run: (call: Required<ClaimCallOptions>) => Promise<T>,
-): Promise<T> {
-  const unsent = new AbortController();
-  const leave = (): void => unsent.abort(caller?.reason);
-  const stay = (): void => caller?.removeEventListener("abort", leave);
-  if (caller?.aborted === true) {
-    leave();
-  }
-  caller?.addEventListener("abort", leave, { once: true });
-  try {
-    return await run({ signal: unsent.signal, onSent: stay });
-  } finally {
-    stay();
-  }
+/** The caller's signal, while nothing is sent: after that sandboxes may come of it. */
+function unsent({ signal }: CallOptions): ClaimCallOptions {
+  return { signal, untilSent: true };
 }
 
 function replyOf(outcome: ClaimOutcome): NodeClaimReply {

@@ -37,7 +37,7 @@ export class ScriptedCaptures {
 
   /** Newest first. */
   get checkpoints(): readonly NodeCheckpoint[] {
-    return [...this.#checkpoints.values()].map(({ record }) => record).reverse();
+    return [...this.#checkpoints.values()].map(({ record }) => record).toReversed();
   }
 
   /** What a claim of this checkpoint starts from. */
@@ -85,7 +85,7 @@ export class ScriptedCaptures {
     if (source.entry.phase !== "Running") {
       throw refusal(409, "sandbox is paused");
     }
-    this.#documents.set(source.entry.id, document.slice());
+    this.#documents.set(source.entry.id, new Uint8Array(document));
   }
 
   documentOf(id: string): Uint8Array | undefined {
