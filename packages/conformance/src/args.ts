@@ -1,6 +1,7 @@
 import { parseArgs } from "node:util";
 
 import type { ClientId } from "./catalogue.ts";
+import { NODE_OPTIONS, NODE_USAGE, type NodeArgs, readNodeArgs } from "./node-args.ts";
 
 /** What one run of the suites does. */
 export interface Args {
@@ -10,6 +11,8 @@ export interface Args {
   readonly list: boolean;
   readonly isolation: string | undefined;
   readonly help: boolean;
+  /** Where `--suite node` goes; absent: to nodes of its own. */
+  readonly node?: NodeArgs | undefined;
 }
 
 const CLIENTS = ["js-2.51", "js-2.50", "py-2.51", "py-newest", "cli-2.19"] as const;
@@ -22,7 +25,7 @@ export const USAGE: string = `usage: node src/main.ts [--suite NAME] [--client N
   --row        only this row, with the rows of its suite that come before it
   --isolation  how guests are kept apart: auto (default), bubblewrap, unshare, process
   --list       print suites and rows, run nothing
-`;
+${NODE_USAGE}`;
 
 /** Reads the command line. Throws an error with a message for the user. */
 export function readArgs(argv: readonly string[]): Args {
@@ -35,12 +38,14 @@ export function readArgs(argv: readonly string[]): Args {
       list: { type: "boolean", default: false },
       isolation: { type: "string" },
       help: { type: "boolean", default: false },
+      ...NODE_OPTIONS,
     },
   });
   const client = CLIENTS.find((name) => name === values.client);
   if (values.client !== undefined && client === undefined) {
     throw new Error(`unknown client ${values.client}: want ${CLIENTS.join(", ")}`);
   }
+  const node = readNodeArgs(values.suite, values);
   return {
     suite: values.suite,
     client,
@@ -48,5 +53,6 @@ export function readArgs(argv: readonly string[]): Args {
     list: values.list,
     isolation: values.isolation,
     help: values.help,
+    ...(node === undefined ? {} : { node }),
   };
 }

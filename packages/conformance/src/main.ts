@@ -20,7 +20,8 @@ async function main(): Promise<number> {
     process.stdout.write(args.help ? USAGE : listing());
     return 0;
   }
-  const programs = findPrograms();
+  // A node somewhere else needs no program of ours.
+  const programs = findPrograms({ lazily: args.node !== undefined });
   const known = await readKnownLimits();
   const collector = createResultCollector({
     limits: limitsFor(known, process.getuid?.()),
@@ -29,20 +30,23 @@ async function main(): Promise<number> {
   });
   const begun = performance.now();
   await using set = new ProcessSet();
-  // Without this a Ctrl-C would leave nodes and their guests behind.
+  const undo = new Set<() => Promise<void>>();
+  // Without this a Ctrl-C would leave nodes and their guests behind, and what was made at nodes of others.
   for (const [signal, code] of [
     ["SIGINT", 130],
     ["SIGTERM", 143],
   ] as const) {
     process.once(signal, () => {
-      void set[Symbol.asyncDispose]().finally(() => process.exit(code));
+      void Promise.allSettled([...undo].map((undone) => undone()))
+        .then(() => set[Symbol.asyncDispose]())
+        .finally(() => process.exit(code));
     });
   }
   process.once("exit", () => set.killAllNow());
 
   let broke: Error | undefined;
   try {
-    await run({ set, programs, args, collector, say });
+    await run({ set, programs, args, collector, say, undo });
   } catch (error) {
     broke = error instanceof Error ? error : new Error("something that is not an error was thrown", { cause: error });
   }

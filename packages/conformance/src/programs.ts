@@ -7,8 +7,8 @@ export interface Programs {
   readonly envdProxy: string;
 }
 
-/** Finds the built programs. Throws an error that says what to run when one is missing. */
-export function findPrograms(): Programs {
+/** Finds the built programs. Throws an error that says what to run when one is missing; `lazily` only when it is used. */
+export function findPrograms({ lazily = false }: { lazily?: boolean } = {}): Programs {
   const at = (app: string): string => {
     const path = fileURLToPath(new URL(`../../../apps/${app}/dist/main.js`, import.meta.url));
     if (!existsSync(path)) {
@@ -16,8 +16,13 @@ export function findPrograms(): Programs {
     }
     return path;
   };
+  if (!lazily) {
+    at("sandbox-e2b");
+  }
   return {
-    sandboxE2b: at("sandbox-e2b"),
+    get sandboxE2b() {
+      return at("sandbox-e2b");
+    },
     // Only the rows of the mesh need it.
     get envdProxy() {
       return at("envd-proxy");

@@ -4,6 +4,7 @@ import type { Args } from "./args.ts";
 import { CLIENT_ROWS, type ClientId, SHARED_SUITES } from "./catalogue.ts";
 import { type Launcher, launcherFor, runClientSuite } from "./clients.ts";
 import { type HarnessRow, runHarnessRows } from "./harness-rows.ts";
+import { runNodeSuite } from "./node-run.ts";
 import type { ProcessSet } from "./processes.ts";
 import { cleanEnv, type Programs } from "./programs.ts";
 import type { ResultCollector } from "./results.ts";
@@ -33,6 +34,7 @@ const HARNESS_SUITES = [
   "teardown",
   "isolation",
   "faults",
+  "node",
 ] as const;
 
 /** Everything a run works with. */
@@ -42,6 +44,8 @@ export interface RunContext {
   readonly args: Args;
   readonly collector: ResultCollector;
   readonly say: (line: string) => void;
+  /** What must be done before the run may be ended from outside: nodes that are not its own keep what it made. */
+  readonly undo: Set<() => Promise<void>>;
 }
 
 /** Runs what the arguments ask for and fills the collector. */
@@ -121,6 +125,9 @@ export async function run(context: RunContext): Promise<void> {
     }
     if (wants("teardown")) {
       await rowsOf(context, "teardown", teardownRows(context.set, context.programs, args.isolation));
+    }
+    if (wants("node")) {
+      await runNodeSuite(context);
     }
     if (wants("isolation")) {
       for (const isolation of ISOLATIONS) {
