@@ -7,7 +7,7 @@ import type { Assignment, SandboxStore } from "@org/scale";
 import { E2bError } from "./errors.ts";
 
 /** Where the guest's daemon listens. */
-const ENVD_PORT = 49_983;
+export const ENVD_PORT = 49_983;
 
 const INIT_TIMEOUT_MS = 5000;
 

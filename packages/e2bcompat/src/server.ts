@@ -2,6 +2,7 @@ import type { Hono } from "hono";
 import type { SandboxStore } from "@org/scale";
 import { createAbandoned } from "./abandoned.ts";
 import { createApp } from "./app.ts";
+import { createGuestLogs } from "./guest-logs.ts";
 import { resolveOptions } from "./options.ts";
 import type { ServerOptions } from "./options.ts";
 import { createSandboxNames } from "./sandbox-name.ts";
@@ -39,6 +40,7 @@ export function createServer(store: SandboxStore, options: ServerOptions): E2bSe
     settings,
     store,
     templates: createTemplateCatalog(settings.inventory),
+    guestLogs: createGuestLogs(settings, store),
     newName: createSandboxNames(),
     abandon: (node, id) => abandoned.release(node, id),
   });

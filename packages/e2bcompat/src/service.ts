@@ -2,6 +2,7 @@ import { claimIdFromPublic, matchesSandboxId } from "@org/sandbox-address";
 import { guestAccessToken } from "@org/scale";
 import type { Sandbox, SandboxStore } from "@org/scale";
 import type { Call } from "./call.ts";
+import type { GuestLogs } from "./guest-logs.ts";
 import type { Settings } from "./options.ts";
 import type { Templates } from "./template-catalog.ts";
 
@@ -10,6 +11,7 @@ export interface Service {
   readonly settings: Settings;
   readonly store: SandboxStore;
   readonly templates: () => Templates;
+  readonly guestLogs: GuestLogs;
   /** A name to claim the next sandbox under. */
   readonly newName: () => string;
   /** Releases a sandbox that nobody will collect, in the background and whatever happens to its caller. */

@@ -378,23 +378,6 @@ describe("GET /v2/sandboxes page by page", () => {
   });
 });
 
-describe("logs", () => {
-  it.each([
-    ["/sandboxes", "", '{"logs":[],"logEntries":[]}'],
-    ["/sandboxes", "?start=1700000000000&limit=5", '{"logs":[],"logEntries":[]}'],
-    ["/v2/sandboxes", "", '{"logs":[]}'],
-    ["/v2/sandboxes", "?cursor=1&limit=1&direction=forward&level=info&search=x", '{"logs":[]}'],
-  ])("of %s/{sandboxID}/logs%s are an empty page, byte for byte", async (base, query, text) => {
-    const fleet = createFleet();
-    const id = await fleet.create();
-    const reply = await fleet.send("GET", `${base}/${id}/logs${query}`);
-    expect([reply.status, reply.text]).toStrictEqual([200, text]);
-    const unknown = await fleet.send("GET", `${base}/sb-00ff/logs${query}`);
-    expect(unknown.status).toBe(404);
-    expect(unknown.body.code).toBe(404);
-  });
-});
-
 describe("templates", () => {
   const templates = [
     {

@@ -54,15 +54,3 @@ export function listAll(service: Service, call: Call): Answer {
 export function listPage(service: Service, call: Call): Answer {
   return list(service, call, true);
 }
-
-/** `GET /sandboxes/{sandboxID}/logs`. Nodes keep no logs; clients accept the empty page. */
-export async function logs(service: Service, call: Call, asked: string): Promise<Answer> {
-  await findSandbox(service, call, asked);
-  return json(200, { logs: [], logEntries: [] });
-}
-
-/** `GET /v2/sandboxes/{sandboxID}/logs` */
-export async function logsV2(service: Service, call: Call, asked: string): Promise<Answer> {
-  await findSandbox(service, call, asked);
-  return json(200, { logs: [] });
-}

@@ -45,3 +45,18 @@ export interface TemplateReply {
   readonly envdVersion: string;
   readonly buildStatus: "ready";
 }
+
+/** One item of `logs` in the first version of a log page. */
+export interface LogLineReply {
+  readonly timestamp: string;
+  /** A JSON document with a string `level`: some clients read it, and print its other fields. */
+  readonly line: string;
+}
+
+/** One line of a log page: `logEntries` of the first version, `logs` of the second. */
+export interface LogEntryReply {
+  readonly timestamp: string;
+  readonly level: "debug" | "info" | "warn" | "error";
+  readonly message: string;
+  readonly fields: Readonly<Record<string, string>>;
+}
