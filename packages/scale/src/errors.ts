@@ -1,13 +1,14 @@
 /**
  * What went wrong.
- * - `no_warm_capacity`: no candidate node, or none of them delivered. Retryable.
+ * - `no_warm_capacity`: no candidate node, or none of them delivered; so with the nodes that hold a snapshot. Retryable.
  * - `routing_disabled`: the store was built without node clients.
  * - `claim_refused`: a node answered a claim with a 4xx; `status` and `nodeMessage` are the node's.
  * - `claim_failed`: the claim may have been delivered (timeout, lost reply) and is not tried elsewhere.
  * - `not_found`: no such sandbox, or its node says it is gone. `unanswered` nodes did not say whether they hold it.
  * - `node_refused`: a node answered a verb with another 4xx.
- * - `node_failed`: a node answered a verb with a 5xx or did not answer.
- * - `bad_request`: the caller's input can never succeed.
+ * - `node_failed`: a node answered a verb with a 5xx, did not answer, or is too old for it; for `release`, `snapshots`,
+ *   `deleteSnapshot` and `nodeTemplates` every failure of the node.
+ * - `bad_request`: the caller's input can never succeed, or the node is too old to name a copy.
  * - `aborted`: the caller's signal ended the call.
  */
 export type ScaleErrorCode =
