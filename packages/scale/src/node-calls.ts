@@ -3,17 +3,8 @@ import { throwIfAborted } from "./detached-work.ts";
 import type { NodePools } from "./domain.ts";
 import { ScaleError } from "./errors.ts";
 import { verbError } from "./node-failures.ts";
+import type { Verb } from "./node-failures.ts";
 import type { CallOptions, InventorySource, NodeClient, NodeClients } from "./ports.ts";
-
-/** One verb of one node. Errors name all of it. */
-export interface Verb {
-  readonly verb: string;
-  readonly node: string;
-  /** The sandbox, snapshot or template that the verb is about; absent for verbs about the node. */
-  readonly id?: string | undefined;
-  /** Every failure is `node_failed`, whatever the node's status. Store §12.2. */
-  readonly plain?: boolean | undefined;
-}
 
 /** What {@link NodeCalls} work with. */
 export interface NodeCallParts {

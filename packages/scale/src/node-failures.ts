@@ -1,6 +1,15 @@
 import { ScaleError } from "./errors.ts";
-import type { Verb } from "./node-calls.ts";
 import type { NodeClients, NodeFailure } from "./ports.ts";
+
+/** One verb of one node. Errors name all of it. */
+export interface Verb {
+  readonly verb: string;
+  readonly node: string;
+  /** The sandbox, snapshot or template that the verb is about; absent for verbs about the node. */
+  readonly id?: string | undefined;
+  /** Every failure is `node_failed`, whatever the node's status. Store §12.2. */
+  readonly plain?: boolean | undefined;
+}
 
 /** A node's failure in a few words, for logs and messages. */
 export function describeFailure(failure: NodeFailure): string {
