@@ -10,7 +10,7 @@ export interface Abandoned {
 }
 
 /** Keeps track of releases that no request waits for. */
-export function createAbandoned(store: SandboxStore, logger: Logger): Abandoned {
+export function createAbandoned(store: Pick<SandboxStore, "release">, logger: Logger): Abandoned {
   const pending = new Set<Promise<void>>();
   return {
     release(node, id) {

@@ -72,7 +72,11 @@ async function readEnvironment(dial: DialGuest, caller: AbortSignal): Promise<Re
  * Gives a fresh guest its access token, its variables and, unless its template brings them, its user and folder: one
  * `POST /init` through the node's passive relay. Throws `guest_failed`; after an abort the guest may have been prepared.
  */
-export async function prepareGuest(store: SandboxStore, guest: FreshGuest, signal: AbortSignal): Promise<void> {
+export async function prepareGuest(
+  store: Pick<SandboxStore, "dialGuestPort">,
+  guest: FreshGuest,
+  signal: AbortSignal,
+): Promise<void> {
   const { assignment, accessToken, built } = guest;
   const dial: DialGuest = (options) => store.dialGuestPort(assignment.node, assignment.id, "", ENVD_PORT, options);
   const timestamp = new Date(guest.timestampMs).toISOString();
