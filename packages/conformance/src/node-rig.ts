@@ -2,7 +2,9 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+import { nodeClient } from "./node-client.ts";
 import type { NodeTargetOptions } from "./node-target.ts";
+import { waitFor } from "./polling.ts";
 import { freePorts } from "./ports.ts";
 import type { ManagedProcess, ProcessSet } from "./processes.ts";
 import { cleanEnv, type Programs } from "./programs.ts";
@@ -71,9 +73,17 @@ export async function startNodeRig(
       ]),
       node("open", open, ["--open"]),
     ]);
+    for (const [one, count] of [
+      [a, 1],
+      [b, 1],
+      [limited, 2],
+    ] as const) {
+      await membersKnown(address(one), count);
+    }
     return {
       target: {
         url: `http://${address(a)}`,
+        peerUrls: [address(b)],
         token: ROOT,
         tenantToken: TENANT,
         template: IMAGE,
@@ -88,4 +98,17 @@ export async function startNodeRig(
     await close();
     throw error;
   }
+}
+
+/** Waits until a node has heard from its peers. */
+async function membersKnown(address: string, count: number): Promise<void> {
+  await using client = nodeClient(address, ROOT);
+  await waitFor(
+    `${count} members at ${address}`,
+    async () => {
+      const { peers } = (await client.call("GET", "/v1/info")).json();
+      return Array.isArray(peers) && peers.length === count;
+    },
+    15_000,
+  );
 }

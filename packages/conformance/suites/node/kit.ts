@@ -91,6 +91,19 @@ export async function redirected(
   return { redirect: body["redirect"] as string[], body };
 }
 
+/** Repeats a call until no peer is believed to be warm any more, and answers what came then. */
+export async function notRedirected(ask: () => Promise<NodeReply>): Promise<NodeReply> {
+  return await waitFor(
+    "an answer that is no redirect",
+    async () => {
+      const reply = await ask();
+      return (reply.status !== 200 || !Array.isArray(reply.json()["redirect"])) && reply;
+    },
+    GOSSIP_MS,
+    400,
+  );
+}
+
 /** Seconds from a node's answer to a time that it names, by the node's own clock. */
 export function secondsUntil(reply: NodeReply, time: unknown): number {
   const sent = typeof reply.headers["date"] === "string" ? Date.parse(reply.headers["date"]) : Date.now();

@@ -5,7 +5,7 @@ import type { PoolKey } from "../../src/node-admin.ts";
 import type { Claimed } from "../../src/node-bench.ts";
 import { expectJson, expectNodeError, expectStatus, type NodeClient } from "../../src/node-client.ts";
 import { mayChangePools, onePeer, spareKey } from "../../src/node-target.ts";
-import { claimsOf, type Ground, once, redirected, type RowGroup, warmDefault, warmPool } from "./kit.ts";
+import { claimsOf, type Ground, notRedirected, once, redirected, type RowGroup, warmDefault, warmPool } from "./kit.ts";
 
 /** Items 4 to 7: redirects, drain, limits and promoted templates. */
 export function meshClaimRows(ground: Ground): readonly RowGroup[] {
@@ -95,7 +95,7 @@ export function meshClaimRows(ground: Ground): readonly RowGroup[] {
           const key = await spareKey(bench, target);
           const again = await bench.call(node, "POST", "/v1/drain");
           expectStatus(again, 200, "drain");
-          expectNodeError(await ask(node, key), 429, "claim", /^node claim quota reached/);
+          expectNodeError(await notRedirected(() => ask(node, key)), 429, "claim", /^node claim quota reached/);
           expectNodeError(await ask(node, { ...key, no_redirect: true }), 429, "claim with no_redirect", /draining/);
         },
       },
@@ -130,7 +130,7 @@ export function meshClaimRows(ground: Ground): readonly RowGroup[] {
         run: async () => {
           const { limited } = await full();
           const key = await spareKey(bench, target);
-          expectNodeError(await ask(limited, key), 429, "claim", /^node claim quota reached/);
+          expectNodeError(await notRedirected(() => ask(limited, key)), 429, "claim", /^node claim quota reached/);
           expectNodeError(await ask(limited, { template, no_redirect: true }), 429, "claim with no_redirect", /cap/);
         },
       },
