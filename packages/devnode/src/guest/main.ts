@@ -13,7 +13,7 @@ import { createTunnels } from "./tunnel.ts";
 
 const config = JSON.parse(process.argv[2] ?? "") as GuestConfig;
 
-const MAPPED = ["home/user", "root", "tmp", "var", "opt", "mnt", "srv"];
+const MAPPED = ["home/user", "root", "run", "tmp", "var", "opt", "mnt", "srv"];
 
 const envd = createEnvd({
   sandboxId: config.sandboxId,

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, rmdirSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, rmdirSync, writeFileSync } from "node:fs";
 import { rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { DevNodeError } from "../errors.ts";
@@ -58,7 +58,7 @@ export interface CaptureStoreOptions {
 const SHELVES = "captures";
 const NOTE = "note.json";
 const TREE = "tree";
-/** A shelf is renamed twice within milliseconds when it changes hands. */
+/** A shelf is renamed twice within milliseconds when it changes hands; in between its name tells since when. */
 const HANDOVER_MS = 60_000;
 
 interface NoteFile {
@@ -76,6 +76,7 @@ export function openCaptureStore(options: CaptureStoreOptions): CaptureStore {
   const { logger } = options;
   const shelves = join(options.stateDir, SHELVES);
   let shelf: string | undefined;
+  let closed = false;
   const found: KeptCapture[] = [];
   try {
     mkdirSync(options.drafts, { recursive: true, mode: 0o700 });
@@ -102,6 +103,9 @@ export function openCaptureStore(options: CaptureStoreOptions): CaptureStore {
     found,
     draft: () => createDraft(join(options.drafts, randomBytes(8).toString("hex"))),
     keep: async (draft, owners, note) => {
+      if (closed) {
+        throw new DevNodeError("state_folder", "the node is closing");
+      }
       const from = join(draft.tree, "..");
       await writeNote(from, { owners, note });
       const to = join((shelf ??= makeShelf(shelves)), randomBytes(8).toString("hex"));
@@ -109,6 +113,7 @@ export function openCaptureStore(options: CaptureStoreOptions): CaptureStore {
       return keptCapture(to, { owners, note });
     },
     close: () => {
+      closed = true;
       if (shelf !== undefined) {
         rmSync(join(shelf, "lock"), { force: true });
         removeIfEmpty(shelf);
@@ -193,16 +198,19 @@ function readNote(folder: string): NoteFile {
 }
 
 function makeShelf(shelves: string): string {
-  const id = randomBytes(6).toString("hex");
-  const draft = join(shelves, `.${id}`);
   makeFolder(shelves, 0o700);
+  const draft = handoverPath(shelves);
   mkdirSync(draft, { mode: 0o700 });
-  return lockShelf(shelves, id, draft);
+  return lockShelf(shelves, draft);
+}
+
+function handoverPath(shelves: string): string {
+  return join(shelves, `.${Date.now()}.${randomBytes(6).toString("hex")}`);
 }
 
 /** A shelf without a lock would look free, so it appears together with its lock. */
-function lockShelf(shelves: string, id: string, draft: string): string {
-  const shelf = join(shelves, id);
+function lockShelf(shelves: string, draft: string): string {
+  const shelf = join(shelves, randomBytes(6).toString("hex"));
   writeFileSync(join(draft, "lock"), JSON.stringify(ownLock()), { mode: 0o600 });
   renameSync(draft, shelf);
   return shelf;
@@ -211,20 +219,19 @@ function lockShelf(shelves: string, id: string, draft: string): string {
 /** Takes a shelf whose node ended. Of several nodes that try, the one whose rename succeeds has it. */
 function takeOver(shelves: string): string | undefined {
   for (const name of listNames(shelves)) {
+    const since = Number(/^\.([0-9]+)\./.exec(name)?.[1] ?? 0);
     const path = join(shelves, name);
-    const id = randomBytes(6).toString("hex");
-    const draft = join(shelves, `.${id}`);
-    try {
-      const lock = readLock(join(path, "lock"));
-      const changing = name.startsWith(".") && Date.now() - statSync(path).mtimeMs < HANDOVER_MS;
-      if (changing || (lock !== undefined && isHeld(lock))) {
-        continue;
-      }
-      renameSync(path, draft);
-    } catch {
+    const lock = readLock(join(path, "lock"));
+    if (Date.now() - since < HANDOVER_MS || (lock !== undefined && isHeld(lock))) {
       continue;
     }
-    return lockShelf(shelves, id, draft);
+    try {
+      const draft = handoverPath(shelves);
+      renameSync(path, draft);
+      return lockShelf(shelves, draft);
+    } catch {
+      // Another node was faster, or it is another user's.
+    }
   }
   return undefined;
 }

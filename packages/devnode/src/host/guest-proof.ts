@@ -4,9 +4,11 @@ import { ENVD_PORT } from "../guest/guest-config.ts";
 
 const TIMEOUT_MS = 10_000;
 
-/** A Connect message of the daemon's process service. */
+/** A Connect message of the daemon's process service. A guest made of captured files may have lost its home. */
 function startMessage(): Buffer {
-  const payload = Buffer.from(JSON.stringify({ process: { cmd: "/bin/sh", args: ["-c", ":"] }, stdin: false }));
+  const payload = Buffer.from(
+    JSON.stringify({ process: { cmd: "/bin/sh", args: ["-c", ":"], cwd: "/" }, stdin: false }),
+  );
   const head = Buffer.alloc(5);
   head.writeUInt32BE(payload.length, 1);
   return Buffer.concat([head, payload]);

@@ -14,7 +14,16 @@ import {
   utimes,
   type FileHandle,
 } from "node:fs/promises";
-import { below, isVanished, openFile, openFolder, readable, stablePath, type TreePath } from "./tree-reading.ts";
+import {
+  below,
+  isVanished,
+  openFile,
+  openFolder,
+  readable,
+  stablePath,
+  type OpenFolder,
+  type TreePath,
+} from "./tree-reading.ts";
 
 /** Options of {@link copyTree}. */
 export interface CopyTreeOptions {
@@ -46,10 +55,10 @@ const SET_ID = 0o6000;
  * @throws system errors, the signal's reason; what was copied so far remains
  */
 export async function copyTree(from: string, to: string, options: CopyTreeOptions = {}): Promise<void> {
-  await mkdir(to, { recursive: true, mode: 0o700 });
   const source = Buffer.from(from);
-  const copy = new TreeCopy(options);
-  await copy.folder(source, Buffer.from(to), "", await lstat(source), 0);
+  if (!(await new TreeCopy(options).folder(source, Buffer.from(to), "", await lstat(source), 0))) {
+    throw new Error("there is no folder to copy");
+  }
 }
 
 class TreeCopy {
@@ -61,40 +70,48 @@ class TreeCopy {
     this.#options = options;
   }
 
-  /** Copies what is in a folder into one that exists, then its attributes. */
-  async folder(from: TreePath, to: TreePath, path: string, stat: Stats, depth: number): Promise<void> {
+  /** Resolves `false` when the folder was gone or had become something else. */
+  async folder(from: TreePath, to: TreePath, path: string, stat: Stats, depth: number): Promise<boolean> {
     if (depth > MAX_DEPTH) {
       throw new Error(`folders are nested deeper than ${MAX_DEPTH}`);
     }
-    await readable(from, stat, async () => {
-      await using source = await openFolder(from);
-      const folders: { readonly name: TreePath; readonly stat: Stats }[] = [];
-      await eachOf(await source.names(), async (name) => {
-        this.#options.signal?.throwIfAborted();
-        const here = below(source.path, name);
-        const found = await unlessVanished(lstat(here));
-        if (found === undefined || this.#options.without?.has(pathBelow(path, name)) === true) {
-          return;
-        }
-        if (found.isDirectory()) {
-          folders.push({ name, stat: found });
-        } else if (found.isSymbolicLink()) {
-          await this.#link(here, below(to, name), pathBelow(path, name), found);
-        } else if (found.isFile()) {
-          await this.#file(here, below(to, name), pathBelow(path, name), found);
-        }
-      });
-      for (const { name, stat: found } of folders) {
-        const [here, there] = [below(source.path, name), below(to, name)];
-        await mkdir(there, { mode: 0o700 });
-        await unlessVanished(this.folder(here, there, pathBelow(path, name), found, depth + 1), here);
+    return await readable(from, stat, async () => {
+      const source = await unlessVanished(openFolder(from));
+      if (source === undefined) {
+        return false;
+      }
+      await using _ = source;
+      await mkdir(to, { recursive: depth === 0, mode: 0o700 });
+      await this.#entries(source, to, path, depth);
+      await this.#attributes(to, path, stat);
+      return true;
+    });
+  }
+
+  async #entries(source: OpenFolder, to: TreePath, path: string, depth: number): Promise<void> {
+    const folders: { readonly name: TreePath; readonly stat: Stats }[] = [];
+    await eachOf(await source.names(), async (name) => {
+      this.#options.signal?.throwIfAborted();
+      const here = below(source.path, name);
+      const found = await unlessVanished(lstat(here));
+      if (found === undefined || this.#options.without?.has(pathBelow(path, name)) === true) {
+        return;
+      }
+      if (found.isDirectory()) {
+        folders.push({ name, stat: found });
+      } else if (found.isSymbolicLink()) {
+        await this.#link(here, below(to, name), pathBelow(path, name), found);
+      } else if (found.isFile()) {
+        await this.#file(here, below(to, name), pathBelow(path, name), found);
       }
     });
-    await this.#attributes(to, path, stat);
+    for (const { name, stat } of folders) {
+      await this.folder(below(source.path, name), below(to, name), pathBelow(path, name), stat, depth + 1);
+    }
   }
 
   async #link(from: TreePath, to: TreePath, path: string, stat: Stats): Promise<void> {
-    const target = await unlessVanished(readlink(from, { encoding: "buffer" }));
+    const target = await unlessVanished(readLink(from));
     if (target === undefined) {
       return;
     }
@@ -103,7 +120,7 @@ class TreeCopy {
     if (owner !== undefined) {
       await lchown(to, ...owner(path, stat.uid, stat.gid));
     }
-    await lutimes(to, stat.atime, stat.mtime);
+    await lutimes(to, stat.atimeMs / 1000, stat.mtimeMs / 1000);
   }
 
   async #file(from: TreePath, to: TreePath, path: string, stat: Stats): Promise<void> {
@@ -170,7 +187,19 @@ class TreeCopy {
       await chown(to, ...owner(path, stat.uid, stat.gid));
     }
     await chmod(to, stat.mode & 0o7777);
-    await utimes(to, stat.atime, stat.mtime);
+    await utimes(to, stat.atimeMs / 1000, stat.mtimeMs / 1000);
+  }
+}
+
+/** Target of a link; nothing when there is something else now. */
+async function readLink(path: TreePath): Promise<TreePath | undefined> {
+  try {
+    return await readlink(path, { encoding: "buffer" });
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "EINVAL") {
+      return undefined;
+    }
+    throw error;
   }
 }
 
@@ -224,25 +253,14 @@ async function writeAll(target: FileHandle, bytes: Buffer, position: number): Pr
   }
 }
 
-async function unlessVanished<T>(work: Promise<T>): Promise<T | undefined>;
-/** With a source, only what became of the source counts as vanished. */
-async function unlessVanished<T>(work: Promise<T>, source: TreePath): Promise<T | undefined>;
-async function unlessVanished<T>(work: Promise<T>, source?: TreePath): Promise<T | undefined> {
+async function unlessVanished<T>(work: Promise<T>): Promise<T | undefined> {
   try {
     return await work;
   } catch (error) {
-    if (isVanished(error) && (source === undefined || !(await isFolder(source)))) {
+    if (isVanished(error)) {
       return undefined;
     }
     throw error;
-  }
-}
-
-async function isFolder(path: TreePath): Promise<boolean> {
-  try {
-    return (await lstat(path)).isDirectory();
-  } catch {
-    return false;
   }
 }
 

@@ -30,9 +30,14 @@ export async function openFolder(path: TreePath): Promise<OpenFolder> {
   const stable = stablePath(handle, path);
   return {
     path: stable,
-    names: () => readdir(stable, { encoding: "buffer" }),
+    names: async () => distinct(await readdir(stable, { encoding: "buffer" })),
     [Symbol.asyncDispose]: () => handle.close(),
   };
+}
+
+/** A listing has a name twice when it is made while somebody renames. */
+function distinct(names: readonly TreePath[]): TreePath[] {
+  return [...new Map(names.map((name) => [name.toString("latin1"), name])).values()];
 }
 
 /** Opens a file without following a link in its place, and without waiting for a pipe's other end. */
@@ -56,7 +61,8 @@ export async function readable<T>(path: TreePath, stat: Stats, step: () => Promi
     return await step();
   }
   const mode = stat.mode & 0o7777;
-  await chmod(path, mode | needed);
+  // What is gone by now is the step's to find out.
+  await chmod(path, mode | needed).catch(() => undefined);
   try {
     return await step();
   } finally {

@@ -49,7 +49,7 @@ export interface Captures {
 const MAX_FORK_COUNT = 16;
 
 /** @throws Refusal 400 */
-export function checkForkCount(count: number): void {
+function checkForkCount(count: number): void {
   if (count < 1 || count > MAX_FORK_COUNT) {
     throw new Refusal(400, `invalid fork count: ${count} is not from 1 to ${MAX_FORK_COUNT}`);
   }
