@@ -89,7 +89,7 @@ test("removes a capture behind its last use", async () => {
   const use = kept.use(() => used);
   const removed = kept.remove();
   await kept.annotate("late");
-  expect(await Promise.race([removed, "in use"])).toBe("in use");
+  expect(await Promise.race([removed, Promise.resolve("in use")])).toBe("in use");
   expect(existsSync(kept.tree)).toBe(true);
   resolve();
   await use;
