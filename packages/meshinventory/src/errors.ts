@@ -30,3 +30,8 @@ export class MeshStartError extends Error {
 export class NoAdvertiseAddressError extends Error {
   override readonly name = "NoAdvertiseAddressError";
 }
+
+/** The words of whatever was thrown. */
+export function errorText(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,3 +1,4 @@
+import type { InventoryEntry } from "@org/scale";
 import { entryFromRow } from "@org/scale/sandboxd";
 import { readIndex } from "@org/sandboxd-client/wire";
 import * as fc from "fast-check";
@@ -7,6 +8,17 @@ import { row } from "./testing/fake-mesh.ts";
 
 function body(rows: readonly object[] | null): Buffer {
   return Buffer.from(JSON.stringify({ sandboxes: rows }));
+}
+
+/** Runs a decoder to its end. */
+function decode(decoder: IndexDecoder, reply: Buffer): readonly InventoryEntry[] {
+  const steps = decoder.decode(reply);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) {
+      return value;
+    }
+  }
 }
 
 function plainly(reply: Buffer): unknown {
@@ -40,7 +52,7 @@ describe("the index decoder", () => {
         for (const [rows, write] of replies) {
           const reply = Buffer.from(write(rows));
           const expected = plainly(reply) as unknown[];
-          const entries = decoder.decode(reply);
+          const entries = decode(decoder, reply);
           // A reply that only moved its rows keeps the last array, so order is not compared.
           expect([...entries].map(asText).sort()).toEqual(expected.map(asText).sort());
         }
@@ -52,31 +64,121 @@ describe("the index decoder", () => {
   it("keeps the array when bytes or rows are the same, and entries of rows that did not change", () => {
     const decoder = new IndexDecoder();
     const rows = [row("sb_1", "ns/1"), row("sb_2", "ns/2"), row("sb_3", "ns/3")];
-    const first = decoder.decode(body(rows));
-    expect(decoder.decode(body(rows))).toBe(first);
-    expect(decoder.decode(Buffer.concat([body(rows), Buffer.from("\n")]))).toBe(first);
-    expect(decoder.decode(body(rows.toReversed()))).toBe(first);
-    const changed = decoder.decode(body([row("sb_9", "ns/9"), ...rows.slice(1), row("sb_4", "ns/4")]));
+    const first = decode(decoder, body(rows));
+    expect(decode(decoder, body(rows))).toBe(first);
+    expect(decode(decoder, Buffer.concat([body(rows), Buffer.from("\n")]))).toBe(first);
+    expect(decode(decoder, body(rows.toReversed()))).toBe(first);
+    const changed = decode(decoder, body([row("sb_9", "ns/9"), ...rows.slice(1), row("sb_4", "ns/4")]));
     expect(changed).not.toBe(first);
     expect(changed.map((entry) => entry.id)).toEqual(["sb_9", "sb_2", "sb_3", "sb_4"]);
     expect(changed[1]).toBe(first[1]);
     expect(changed[2]).toBe(first[2]);
   });
 
+  it("keeps the entry of every row whose bytes stayed, through any insertions, removals, changes and moves", () => {
+    type Edit = (rows: readonly string[]) => readonly string[];
+    const text = fc.tuple(rowArbitrary, fc.nat(99)).map(([one, id]) => JSON.stringify({ ...one, id: `sb_${id}` }));
+    const at = (rows: readonly string[], where: number): number => Math.floor(where * rows.length);
+    const where = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
+    const edit = fc.oneof(
+      fc.tuple(where, text).map(
+        ([to, made]): Edit =>
+          (rows) =>
+            rows.toSpliced(at(rows, to), 0, made),
+      ),
+      where.map(
+        (from): Edit =>
+          (rows) =>
+            rows.toSpliced(at(rows, from), 1),
+      ),
+      fc.tuple(where, text).map(
+        ([to, made]): Edit =>
+          (rows) =>
+            rows.toSpliced(at(rows, to), 1, made),
+      ),
+      fc.tuple(where, where).map(([from, to]): Edit => (rows) => {
+        const moved = rows.slice(at(rows, from), at(rows, from) + 1);
+        return rows.toSpliced(at(rows, from), 1).toSpliced(at(rows, to), 0, ...moved);
+      }),
+      fc.constant<Edit>((rows) => rows.toReversed()),
+      fc.constant<Edit>((rows) => rows),
+    );
+    fc.assert(
+      fc.property(
+        fc.array(text, { minLength: 1, maxLength: 40 }),
+        fc.array(fc.array(edit, { maxLength: 4 }), { maxLength: 6 }),
+        (first, polls) => {
+          const decoder = new IndexDecoder();
+          let rows: readonly string[] = [];
+          let known = new Map<string, InventoryEntry>();
+          for (const edits of [[() => first], ...polls]) {
+            rows = edits.reduce((now, change) => change(now), rows);
+            // A node lists a sandbox once.
+            rows = [...new Map(rows.map((one) => [JSON.parse(one).id as string, one])).values()];
+            const reply = Buffer.from(`{"sandboxes":[${rows.join(",")}]}`);
+            const entries = decode(decoder, reply);
+            const scratch = decode(new IndexDecoder(), reply);
+            expect([...entries].map(asText).sort()).toEqual([...scratch].map(asText).sort());
+            const byId = new Map(entries.map((entry) => [entry.id, entry]));
+            const next = new Map<string, InventoryEntry>();
+            for (const [index, one] of rows.entries()) {
+              const entry = byId.get(scratch[index]?.id ?? "");
+              expect(entry).toBeDefined();
+              if (entry !== undefined) {
+                next.set(one, entry);
+                expect(known.get(one) ?? entry).toBe(entry);
+              }
+            }
+            known = next;
+          }
+        },
+      ),
+      { numRuns: 400 },
+    );
+  });
+
+  it("is as it was when its steps are not run to their end", () => {
+    const decoder = new IndexDecoder();
+    const many = Array.from({ length: 2000 }, (_, index) => row(`sb_${index}`, `ns/${index}`));
+    const before = decode(decoder, body(many));
+    const steps = decoder.decode(body(many.map((one, index) => ({ ...one, hibernated: index % 2 === 0 }))));
+    expect(steps.next().done).toBe(false);
+    expect(decode(decoder, body(many))).toBe(before);
+  });
+
+  it("reads a huge reply in many short steps, the first one and those after it", () => {
+    const decoder = new IndexDecoder();
+    const stepsFor = (rows: readonly object[]): number => {
+      const steps = decoder.decode(body(rows));
+      for (let count = 1; ; count += 1) {
+        if (steps.next().done === true) {
+          return count;
+        }
+      }
+    };
+    const many = Array.from({ length: 20_000 }, (_, index) => row(`sb_${index}`, `ns/${index}`));
+    expect(stepsFor(many)).toBeGreaterThan(50);
+    expect(stepsFor(many.map((one, index) => (index % 2 === 0 ? { ...one, hibernated: true } : one)))).toBeGreaterThan(
+      25,
+    );
+    expect(stepsFor(many.slice(1))).toBeGreaterThan(3);
+    expect(stepsFor(many.slice(1))).toBe(1);
+  });
+
   it("tells a row listed twice from two rows", () => {
     const decoder = new IndexDecoder();
     const [one, two] = [row("sb_1", "ns/1"), row("sb_2", "ns/2")];
-    decoder.decode(body([one, two]));
-    expect(decoder.decode(body([one, one])).map((entry) => entry.id)).toEqual(["sb_1", "sb_1"]);
-    expect(decoder.decode(body([two, one])).map((entry) => entry.id)).toEqual(["sb_2", "sb_1"]);
+    decode(decoder, body([one, two]));
+    expect(decode(decoder, body([one, one])).map((entry) => entry.id)).toEqual(["sb_1", "sb_1"]);
+    expect(decode(decoder, body([two, one])).map((entry) => entry.id)).toEqual(["sb_2", "sb_1"]);
   });
 
   it("reads null, absent and empty lists alike, and keeps the empty array", () => {
     const decoder = new IndexDecoder();
-    const first = decoder.decode(body(null));
+    const first = decode(decoder, body(null));
     expect(first).toEqual([]);
-    expect(decoder.decode(body([]))).toBe(first);
-    expect(decoder.decode(Buffer.from("{}"))).toBe(first);
+    expect(decode(decoder, body([]))).toBe(first);
+    expect(decode(decoder, Buffer.from("{}"))).toBe(first);
   });
 
   it.each([
@@ -88,17 +190,17 @@ describe("the index decoder", () => {
     ['{"sandboxes":{}}'],
   ])("refuses %j and stays as it was", (text) => {
     const decoder = new IndexDecoder();
-    const first = decoder.decode(body([row("sb_1", "ns/1")]));
-    expect(() => decoder.decode(Buffer.from(text))).toThrow();
-    expect(decoder.decode(body([row("sb_1", "ns/1")]))).toBe(first);
+    const first = decode(decoder, body([row("sb_1", "ns/1")]));
+    expect(() => decode(decoder, Buffer.from(text))).toThrow();
+    expect(decode(decoder, body([row("sb_1", "ns/1")]))).toBe(first);
   });
 
   it("refuses a reply cut at any byte", () => {
     const whole = body([row("sb_1", tricky, { metadata: { id: tricky } }), row("sb_2", "ns/2")]);
     const decoder = new IndexDecoder();
-    decoder.decode(whole);
+    decode(decoder, whole);
     for (let cut = 0; cut < whole.length; cut += 1) {
-      expect(() => decoder.decode(whole.subarray(0, cut))).toThrow();
+      expect(() => decode(decoder, whole.subarray(0, cut))).toThrow();
     }
   });
 });

@@ -1,6 +1,7 @@
 import type { InventoryEntry } from "@org/scale";
 import { entryFromRow } from "@org/scale/sandboxd";
 import { readIndex, readSandboxRow } from "@org/sandboxd-client/wire";
+import type { Steps } from "./turns.ts";
 
 /** A reply cut into rows: row `i` is `body[starts[i]..ends[i]]` and became `entries[i]`. */
 interface Rows {
@@ -19,6 +20,9 @@ const ID = Buffer.from('{"id":"');
 const MAX_TAIL = 16;
 /** Rows that are compared at once while nothing changes. */
 const RUN = 16;
+/** Rows that are found, or bytes that are read anew, in one step. */
+const ROWS_PER_STEP = 4096;
+const BYTES_PER_STEP = 32 * 1024;
 const BRACE_OPEN = 0x7b;
 const BRACE_CLOSE = 0x7d;
 const BRACKET_OPEN = 0x5b;
@@ -40,16 +44,16 @@ export class IndexDecoder {
 
   /**
    * The entries of a reply: the array of the last reply when no row came, went or changed. The body is kept, without
-   * a copy, until the next one is decoded.
+   * a copy, until the next one is decoded. Steps that are not run to their end leave the decoder as it was.
    * @throws Error for a reply that is no index; the one before is then still the last.
    */
-  decode(body: Buffer): readonly InventoryEntry[] {
+  *decode(body: Buffer): Steps<readonly InventoryEntry[]> {
     if (this.#body?.equals(body) === true) {
       this.#body = body;
       this.#rows = this.#rows === undefined ? undefined : { ...this.#rows, body };
       return this.#entries;
     }
-    const rows = cutRows(body, this.#rows);
+    const rows = yield* cutRows(body, this.#rows);
     const entries = rows?.entries ?? parseWhole(body);
     if (rows?.fresh === true || !sameEntries(this.#entries, entries)) {
       this.#entries = Object.freeze(entries);
@@ -76,17 +80,22 @@ function sameEntries(a: readonly InventoryEntry[], b: readonly InventoryEntry[])
   return rest.size === a.length - at && b.slice(at).every((entry) => rest.delete(entry));
 }
 
-function cutRows(body: Buffer, before: Rows | undefined): Rows | undefined {
+function* cutRows(body: Buffer, before: Rows | undefined): Steps<Rows | undefined> {
   if (!standsAt(body, 0, HEAD)) {
     return undefined;
   }
   const lookup = before === undefined ? undefined : new RowLookup(body, before);
   const starts: number[] = [];
   const ends: number[] = [];
-  let entries: InventoryEntry[] = [];
+  const entries: InventoryEntry[] = [];
   let fresh = false;
   let at = HEAD.length;
+  let [rowsSeen, bytesRead] = [0, 0];
   for (;;) {
+    if (rowsSeen >= ROWS_PER_STEP || bytesRead >= BYTES_PER_STEP) {
+      [rowsSeen, bytesRead] = [0, 0];
+      yield;
+    }
     if (body[at] !== BRACE_OPEN) {
       return undefined;
     }
@@ -104,18 +113,18 @@ function cutRows(body: Buffer, before: Rows | undefined): Rows | undefined {
         ends.push(end);
         entries.push(entry);
       }
+      rowsSeen += found;
     } else {
       end = endOfObject(body, at);
+      const entry = parseRow(body, at, end);
+      if (entry === undefined) {
+        return undefined;
+      }
       starts.push(at);
       ends.push(end);
+      entries.push(entry);
       fresh = true;
-      if (before !== undefined) {
-        const entry = parseRow(body, at, end);
-        if (entry === undefined) {
-          return undefined;
-        }
-        entries.push(entry);
-      }
+      bytesRead += end - at;
     }
     if (body[end] === COMMA) {
       at = end + 1;
@@ -123,13 +132,6 @@ function cutRows(body: Buffer, before: Rows | undefined): Rows | undefined {
     }
     // Nothing may follow the list: another member could be a second list.
     if (body.length - end > MAX_TAIL || !/^\][ \t\r\n]*\}[ \t\r\n]*$/.test(body.toString("latin1", end))) {
-      return undefined;
-    }
-    if (before === undefined) {
-      // With nothing to find again one parse of everything is the cheapest.
-      entries = parseWhole(body);
-    }
-    if (entries.length !== starts.length) {
       return undefined;
     }
     const [startsOf, endsOf] = [new Uint32Array(starts), new Uint32Array(ends)];

@@ -5,4 +5,5 @@
 export { MeshStartError } from "./errors.ts";
 export type { MeshStartCode } from "./errors.ts";
 export { MeshInventory } from "./mesh-inventory.ts";
-export type { MeshInventoryOptions, MeshMember, NodeReader } from "./mesh-inventory.ts";
+export type { MeshMember } from "./mesh-inventory.ts";
+export type { MeshInventoryOptions, NodeReader } from "./options.ts";

@@ -1,7 +1,7 @@
 import type { NodeInventory } from "@org/scale";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { applyAnswers, type Answer, type Member } from "./membership.ts";
+import { ALIAS_TICKS, applyAnswers, type Answer, type Member } from "./membership.ts";
 import { buildSnapshot, emptySnapshot, succeed } from "./snapshot.ts";
 
 function inventory(node: string, asOfMs = 0): NodeInventory {
@@ -68,8 +68,21 @@ describe("duplicates of one key", () => {
     expect(third.joined).toEqual(["old"]);
   });
 
+  it("are tried again after a while: another node may have taken their address", () => {
+    let now = apply(members({ address: "k" }, { address: "p" }), { k: says("k", ["p"]), p: says("k") });
+    expect(now.addresses).toEqual(["k"]);
+    for (let tick = 1; tick <= ALIAS_TICKS; tick += 1) {
+      now = apply(now.members, { k: says("k", ["p"]) });
+      expect(now.addresses).toEqual(["k"]);
+    }
+    now = apply(now.members, { k: says("k", ["p"]) });
+    expect(now.joined).toEqual(["p"]);
+    expect(apply(now.members, { k: says("k", ["p"]), p: says("p") }).addresses).toEqual(["k", "p"]);
+    expect(apply(now.members, { k: says("k", ["p"]), p: says("k") }).addresses).toEqual(["k"]);
+  });
+
   it("are forgotten when gossip forgets them, or the node takes another key", () => {
-    const start = members({ address: "k", inventory: inventory("k"), aliases: new Set(["old"]) });
+    const start = members({ address: "k", inventory: inventory("k"), aliases: new Map([["old", 0]]) });
     const forgotten = apply(start, { k: says("k", []) });
     expect(apply(forgotten.members, { k: says("k", ["old"]) }).joined).toEqual(["old"]);
     expect(apply(start, { k: says("k2", ["old"]) }).joined).toEqual(["old"]);

@@ -9,9 +9,15 @@ export interface Member {
   readonly fails: number;
   /** The last answer. */
   readonly inventory?: NodeInventory | undefined;
-  /** Other gossiped spellings that turned out to be this node: not dialed while this member answers. */
-  readonly aliases?: ReadonlySet<string> | undefined;
+  /**
+   * Other gossiped spellings that turned out to be this node, with the ticks since. They are not dialed while this
+   * member answers, but tried again after {@link ALIAS_TICKS}: the node there may have become another one.
+   */
+  readonly aliases?: ReadonlyMap<string, number> | undefined;
 }
+
+/** For so many ticks a spelling is taken for the node that it turned out to be. */
+export const ALIAS_TICKS = 30;
 
 /** What one member said in one tick. An inventory's `node` is its key. */
 export type Answer =
@@ -67,13 +73,13 @@ export function applyAnswers(
 
   for (const [kept, dropped] of duplicates(answered)) {
     const member = next.get(kept.address) ?? kept;
-    const aliases = new Set(member.aliases);
+    const aliases = new Map(member.aliases);
     for (const { address, aliases: inherited } of dropped) {
       next.delete(address);
       left.push(address);
-      aliases.add(address);
-      for (const alias of inherited ?? []) {
-        aliases.add(alias);
+      aliases.set(address, 0);
+      for (const [alias, ticks] of inherited ?? []) {
+        aliases.set(alias, ticks);
       }
     }
     next.set(kept.address, { ...member, aliases });
@@ -82,7 +88,7 @@ export function applyAnswers(
   const known = new Set<string>();
   for (const { address, inventory } of answered) {
     known.add(inventory?.node ?? address);
-    for (const alias of next.get(address)?.aliases ?? []) {
+    for (const alias of next.get(address)?.aliases?.keys() ?? []) {
       known.add(alias);
     }
   }
@@ -93,19 +99,18 @@ export function applyAnswers(
   return { members: next, joined, left };
 }
 
-/** An alias holds while it is gossiped and the node keeps its key. */
+/** An alias holds for a while, as long as it is gossiped and the node keeps its key. */
 function afterAnswer(member: Member, inventory: NodeInventory, named: ReadonlySet<string>): Member {
-  const keep =
-    member.aliases !== undefined && member.inventory?.node === inventory.node
-      ? [...member.aliases].filter((alias) => named.has(alias))
-      : [];
-  return {
-    address: member.address,
-    seed: member.seed,
-    fails: 0,
-    inventory,
-    ...(keep.length === 0 ? {} : { aliases: new Set(keep) }),
-  };
+  const { address, seed, aliases } = member;
+  const kept = new Map<string, number>();
+  if (aliases !== undefined && member.inventory?.node === inventory.node) {
+    for (const [alias, ticks] of aliases) {
+      if (named.has(alias) && ticks < ALIAS_TICKS) {
+        kept.set(alias, ticks + 1);
+      }
+    }
+  }
+  return { address, seed, fails: 0, inventory, ...(kept.size === 0 ? {} : { aliases: kept }) };
 }
 
 /**

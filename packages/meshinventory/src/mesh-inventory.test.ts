@@ -3,8 +3,10 @@ import type { Logger } from "@org/scale";
 import { createNodePoller, createNodePool, type PollCallOptions } from "@org/sandboxd-client";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterEach, describe, expect, it } from "vitest";
+import * as fc from "fast-check";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { MeshInventory, MeshStartError, type MeshInventoryOptions, type NodeReader } from "./index.ts";
+import { ALIAS_TICKS } from "./membership.ts";
 import { FakeMesh, pool, row, type FakeNode } from "./testing/fake-mesh.ts";
 
 const HOUR = 3_600_000;
@@ -305,6 +307,23 @@ describe("the mesh inventory", () => {
     expect(inventory.listNodes()).toEqual(names.filter((_, at) => at % 3 === 0));
   });
 
+  it("M14: members that hang tick after tick take nothing from the beat of the others", async () => {
+    const mesh = new FakeMesh();
+    const names = Array.from({ length: 36 }, (_, at) => `n${at + 10}:1`);
+    for (const [at, name] of names.entries()) {
+      mesh.add(name).mode = at % 3 === 0 ? "up" : "hangs";
+    }
+    const healthy = names.filter((_, at) => at % 3 === 0);
+    const inventory = await start(mesh, names, { pollIntervalMs: 300, maxStaleTicks: 100 });
+    const asked = (name: string): number => mesh.routes.get(name)?.info ?? 0;
+    await expect.poll(() => asked("n11:1"), { timeout: 20_000 }).toBeGreaterThan(4);
+    for (const name of names) {
+      expect(Math.abs(asked(name) - asked("n11:1"))).toBeLessThan(2);
+    }
+    expect(inventory.members().filter((member) => member.fails === 0)).toHaveLength(healthy.length);
+    expect(inventory.listNodes()).toEqual(healthy);
+  });
+
   it("M15: a peer that is back under a new address is polled once a tick though both spellings are gossiped", async () => {
     const { mesh, a, b } = pair();
     const inventory = await start(mesh, ["a:1"]);
@@ -320,6 +339,40 @@ describe("the mesh inventory", () => {
     expect(b.info).toBe(before + 4);
     expect(inventory.listNodes()).toEqual(["a:1", "new:1"]);
     expect(addresses(inventory)).toEqual(["a:1", "new:1"]);
+  });
+});
+
+describe("the start", () => {
+  it("lists nobody whom only the second tick reveals, and the next tick does", async () => {
+    const mesh = new FakeMesh();
+    mesh.add("a:1", ["b:1"]);
+    mesh.add("b:1", ["c:1"]);
+    mesh.add("c:1");
+    const inventory = await start(mesh, ["a:1"]);
+    expect(inventory.listNodes()).toEqual(["a:1", "b:1"]);
+    expect(addresses(inventory)).toEqual(["a:1", "b:1", "c:1"]);
+    await inventory.tick();
+    expect(inventory.listNodes()).toEqual(["a:1", "b:1", "c:1"]);
+  });
+
+  it("fails for nothing that its second tick meets", async () => {
+    const { mesh, b } = pair();
+    b.mode = { status: 401 };
+    const inventory = await start(mesh, ["a:1"]);
+    expect(inventory.listNodes()).toEqual(["a:1"]);
+  });
+
+  it("runs no second tick when nobody joined", async () => {
+    const mesh = new FakeMesh();
+    const a = mesh.add("a:1", ["a:1"]);
+    await start(mesh, ["a:1"]);
+    expect([a.info, a.sandboxes]).toEqual([1, 1]);
+  });
+
+  it("takes 0 for the default interval", async () => {
+    const { mesh } = pair();
+    const inventory = await start(mesh, ["a:1"], { pollIntervalMs: 0 });
+    expect(inventory.listNodes()).toEqual(["a:1", "b:1"]);
   });
 });
 
@@ -385,6 +438,40 @@ describe("a tick", () => {
     expect(failsOf(inventory, "b:1")).toBe(0);
     life.abort();
     await running;
+  });
+
+  it("publishes what the others said at once when only those are silent that were so before", async () => {
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+    try {
+      const { mesh, a, b } = pair();
+      const inventory = await start(mesh, ["a:1"]);
+      b.mode = { status: 500 };
+      await inventory.tick();
+      b.mode = "hangs";
+      a.rows = [row("sb_1", "ns/s1")];
+      const running = inventory.tick();
+      await expect.poll(() => inventory.nodeInventory("a:1")?.entries.length, { timeout: 10_000 }).toBe(1);
+      expect(failsOf(inventory, "b:1")).toBe(1);
+      life.abort();
+      await running;
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it("that was refused for its token counts as any other failure once the mesh is up", async () => {
+    const { mesh, a, b } = pair();
+    const inventory = await start(mesh, ["a:1"]);
+    a.mode = { status: 401 };
+    b.mode = { status: 401 };
+    await ticks(inventory, MAX_STALE);
+    expect(inventory.listNodes()).toEqual(["a:1", "b:1"]);
+    await inventory.tick();
+    expect(inventory.listNodes()).toEqual([]);
+    a.mode = "up";
+    b.mode = "up";
+    await inventory.tick();
+    expect(inventory.listNodes()).toEqual(["a:1", "b:1"]);
   });
 
   it.each([
@@ -516,6 +603,70 @@ describe("a snapshot", () => {
   });
 });
 
+describe("a history of any kind", () => {
+  const NAMES = ["a:1", "b:1", "c:1", "d:1"];
+  const address = fc.constantFrom(...NAMES);
+  const rows = fc
+    .uniqueArray(fc.tuple(fc.nat(6), fc.boolean()), { selector: ([id]) => id, maxLength: 6 })
+    .map((list) => list.map(([id, hibernated]) => row(`sb_${id}`, `ns/s${id}`, { hibernated })));
+  const change = fc.oneof(
+    fc.record({ at: address, rows }),
+    fc.record({
+      at: address,
+      pools: fc.array(
+        fc.nat(3).map((warm) => pool("base", warm, 3)),
+        { maxLength: 2 },
+      ),
+    }),
+    fc.record({ at: address, mode: fc.constantFrom<FakeNode["mode"]>("up", { status: 500 }, { status: 401 }) }),
+    fc.record({ at: address, indexStatus: fc.constantFrom(undefined, 503) }),
+    fc.record({ at: address, advertise: fc.constantFrom("a:1", "z:1", undefined) }),
+    fc.record({ at: address, peers: fc.subarray(NAMES) }),
+  );
+
+  const contents = (inventory: MeshInventory): unknown =>
+    inventory.listNodes().map((node) => ({
+      ...inventory.nodeCapacity(node),
+      entries: inventory.nodeInventory(node)?.entries.toSorted((a, b) => (a.id < b.id ? -1 : 1)),
+    }));
+
+  it("ends, once everybody answers, in what a fresh poller sees", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.array(change, { maxLength: 4 }), { maxLength: 8 }), async (polls) => {
+        const mesh = new FakeMesh();
+        for (const name of NAMES) {
+          mesh.add(name, NAMES);
+        }
+        const stop = new AbortController();
+        try {
+          const inventory = await start(mesh, ["a:1"], { signal: stop.signal });
+          for (const changes of polls) {
+            for (const { at, ...more } of changes) {
+              Object.assign(mesh.routes.get(at) ?? {}, more);
+            }
+            await inventory.tick();
+          }
+          for (const [name, node] of mesh.routes) {
+            Object.assign(node, { mode: "up", indexStatus: undefined, advertise: name, peers: NAMES });
+          }
+          // An address that stood for another node for a while is not trusted with its own at once.
+          await ticks(inventory, ALIAS_TICKS + 3);
+          const fresh = await start(mesh, ["a:1"], { signal: stop.signal });
+          expect(contents(inventory)).toEqual(contents(fresh));
+          expect(addresses(inventory).toSorted()).toEqual(addresses(fresh).toSorted());
+          // Nothing changes any more, so nothing is made anew.
+          const { generation } = inventory;
+          await inventory.tick();
+          expect(inventory.generation).toBe(generation);
+        } finally {
+          stop.abort();
+        }
+      }),
+      { numRuns: 100 },
+    );
+  });
+});
+
 describe("the loop", () => {
   it("polls by itself until the signal fires, and never twice at once", async () => {
     const { mesh, a } = pair();
@@ -579,20 +730,27 @@ describe("the loop", () => {
 });
 
 describe("over real connections", () => {
-  async function node(handler: (path: string | undefined) => [number, string]) {
+  /** A node that answers nothing when its handler says nothing. */
+  async function node(handler: (path: string | undefined, own: string) => [number, string] | undefined) {
     const seen: (string | undefined)[] = [];
     const server = createServer((request, response) => {
       seen.push(`${request.url} ${request.headers.authorization}`);
-      const [status, body] = handler(request.url);
-      response.writeHead(status, { "content-type": "application/json" }).end(body);
+      const answer = handler(request.url, address);
+      if (answer !== undefined) {
+        response.writeHead(answer[0], { "content-type": "application/json" }).end(answer[1]);
+      }
     });
     await new Promise<void>((resolve) => {
       server.listen(0, "127.0.0.1", resolve);
     });
-    const { port } = server.address() as AddressInfo;
+    const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
     return {
       seen,
-      address: `127.0.0.1:${port}`,
+      address,
+      connections: () =>
+        new Promise<number>((resolve, reject) => {
+          server.getConnections((error, count) => (error === null ? resolve(count) : reject(error)));
+        }),
       async [Symbol.asyncDispose]() {
         const closed = new Promise((resolve) => server.close(resolve));
         server.closeAllConnections();
@@ -613,6 +771,59 @@ describe("over real connections", () => {
     const inventory = await MeshInventory.start({ seeds: [address], pool: nodes, token: "root", signal });
     expect(inventory.nodeInventory(address)).toMatchObject({ node: address, address, entries: [{ id: "sb_1" }] });
     expect(server.seen).toEqual(["/v1/info Bearer root", "/v1/sandboxes Bearer root"]);
+  });
+
+  it("M14: 24 nodes that take connections and never answer leave those of 12 healthy ones alone, and do not pile up", async () => {
+    const open: AsyncDisposable[] = [];
+    try {
+      await using nodes = createNodePool();
+      const hung = await Promise.all(Array.from({ length: 24 }, () => node(() => undefined)));
+      open.push(...hung);
+      const healthy = await Promise.all(
+        Array.from({ length: 12 }, () =>
+          node((path, own) => [
+            200,
+            JSON.stringify(path === "/v1/info" ? { advertise_addr: own } : { sandboxes: [row("sb_1", "ns/s1")] }),
+          ]),
+        ),
+      );
+      open.push(...healthy);
+      const seeds = [...hung, ...healthy].map((one) => one.address);
+      const inventory = await MeshInventory.start({
+        seeds,
+        pool: nodes,
+        pollIntervalMs: 500,
+        maxStaleTicks: 100,
+        signal: life.signal,
+      });
+      expect(inventory.listNodes()).toEqual(healthy.map((one) => one.address).sort());
+      await expect.poll(() => hung.every((one) => one.seen.length > 3), { timeout: 20_000 }).toBe(true);
+      expect(inventory.members().every(({ fails, node: key }) => (key === undefined ? fails > 1 : fails === 0))).toBe(
+        true,
+      );
+      for (const one of hung) {
+        expect(await one.connections()).toBeLessThan(3);
+      }
+      for (const one of healthy) {
+        expect(await one.connections()).toBe(1);
+      }
+      life.abort();
+      await inventory.stopped;
+    } finally {
+      await Promise.all(open.map((one) => one[Symbol.asyncDispose]()));
+    }
+  });
+
+  it("lists a node under the origin that it advertises, with its scheme", async () => {
+    await using server = await node((path) => [
+      200,
+      JSON.stringify(path === "/v1/info" ? { advertise_addr: "https://sb.example.com" } : { sandboxes: null }),
+    ]);
+    await using nodes = createNodePool();
+    const { signal } = life;
+    const inventory = await MeshInventory.start({ seeds: [server.address], pool: nodes, signal });
+    expect(inventory.listNodes()).toEqual(["https://sb.example.com"]);
+    expect(inventory.nodeCapacity("https://sb.example.com")?.address).toBe("https://sb.example.com");
   });
 
   it.each([[401], [403]])("names a seed that refuses the token with %i, and not the token", async (status) => {

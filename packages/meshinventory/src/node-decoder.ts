@@ -3,6 +3,7 @@ import { poolsFromInfo, templatesFromInfo } from "@org/scale/sandboxd";
 import { readInfo } from "@org/sandboxd-client/wire";
 import { NoAdvertiseAddressError } from "./errors.ts";
 import { IndexDecoder } from "./index-decoder.ts";
+import type { Steps } from "./turns.ts";
 
 /** What the mesh needs of a node's info reply. */
 export interface InfoView {
@@ -23,12 +24,13 @@ export class NodeDecoder {
    * The body is kept until the next one is read.
    * @throws NoAdvertiseAddressError, or another Error for a reply that is no info; the one before is then still kept.
    */
-  info(body: Buffer): InfoView {
+  *info(body: Buffer): Steps<InfoView> {
     const last = this.#info;
     if (last !== undefined && this.#body?.equals(body) === true) {
       this.#body = body;
       return last;
     }
+    yield;
     const reply = readInfo(JSON.parse(body.toString("utf8")));
     if (reply.advertise_addr === undefined) {
       throw new NoAdvertiseAddressError(
@@ -49,9 +51,10 @@ export class NodeDecoder {
    * The body is kept until the next one is read.
    * @throws Error for a reply that is no index; the one before is then still kept.
    */
-  inventory(info: InfoView, body: Buffer, asOfMs: number): NodeInventory {
+  *inventory(info: InfoView, body: Buffer, asOfMs: number): Steps<NodeInventory> {
     const { node, pools, templates } = info;
-    return Object.freeze({ node, address: node, pools, templates, entries: this.#index.decode(body), asOfMs });
+    const entries = yield* this.#index.decode(body);
+    return Object.freeze({ node, address: node, pools, templates, entries, asOfMs });
   }
 }
 

@@ -1,5 +1,5 @@
 import type { ReplyBuffer } from "@org/sandboxd-client";
-import type { NodeReader } from "../mesh-inventory.ts";
+import type { NodeReader } from "../options.ts";
 
 /** How a fake node answers: well, with a status, or never. */
 export type Mode = "up" | "hangs" | { readonly status: number };
