@@ -4,12 +4,14 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 
 import { callApi, type Created, expectError, type Reply } from "./api.ts";
+import { startDevNodeProcess } from "./dev-node-process.ts";
 import { type Front, type FrontOptions, launchFront, startFront } from "./front.ts";
+import { type NodeAdmin, nodeAdmin } from "./node-admin.ts";
 import { waitFor } from "./polling.ts";
 import { freePorts } from "./ports.ts";
-import type { ProcessSet } from "./processes.ts";
+import type { ManagedProcess, ProcessSet } from "./processes.ts";
 import type { Programs } from "./programs.ts";
-import { IMAGE, RIG, type RigFiles, writeRigFiles } from "./rig.ts";
+import { IMAGE, poolsFull, RIG, type RigFiles, writeRigFiles } from "./rig.ts";
 import { pool, type ScriptedNode, startScriptedNode } from "./scripted-node.ts";
 import type { JournalLine, NodeScript } from "./scripted-node-script.ts";
 
@@ -35,7 +37,8 @@ export class FaultRig {
   readonly answered: Created[] = [];
   /** Tokens beside the fleet's that no log may hold. */
   readonly secrets: string[] = [];
-  #ports: readonly number[];
+  readonly #ports: readonly number[];
+  readonly #guestNodes: ManagedProcess[] = [];
 
   constructor(set: ProcessSet, programs: Programs, files: RigFiles, ports: readonly number[]) {
     this.set = set;
@@ -66,12 +69,38 @@ export class FaultRig {
         redirect: [],
         faults: [],
         reapMs: REAP_MS,
+        zoneMinutes: 0,
         idleMs: 0,
         ...change,
       },
     });
     this.nodes.push(node);
     return node;
+  }
+
+  /** Starts a development node, for rows that need guests. `advertise` is told its port. */
+  async guestNode(choices: {
+    warm: number;
+    isolation: string | undefined;
+    advertise?: (port: number) => Promise<string>;
+  }): Promise<{ admin: NodeAdmin; key: string }> {
+    const [port = 0] = await freePorts(1);
+    const key = (await choices.advertise?.(port)) ?? `127.0.0.1:${port}`;
+    const { warm, isolation } = choices;
+    const name = `guests-${this.#guestNodes.length}`;
+    this.#guestNodes.push(
+      await startDevNodeProcess(this.set, this.programs, this.files, {
+        name,
+        port,
+        advertise: key,
+        peers: [],
+        warm,
+        isolation,
+      }),
+    );
+    const admin = nodeAdmin(`127.0.0.1:${port}`, RIG.nodeToken);
+    await poolsFull([admin]);
+    return { admin, key };
   }
 
   /** Starts a front that is told of all scripted nodes, with the nodes' own tokens, since these have no guests. */
@@ -258,6 +287,7 @@ export class FaultRig {
         await node.process.stop(2_000);
       }),
     );
+    await Promise.all(this.#guestNodes.map((node) => node.stop()));
     await rm(this.files.dir, { recursive: true, force: true });
   }
 }

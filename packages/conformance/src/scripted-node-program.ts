@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 
-import { type Fault, type FaultRoute, infoText, rowOf, type ScriptedClaim } from "./scripted-node-script.ts";
+import { type Fault, type FaultRoute, infoText, rowOf, type ScriptedClaim, wireTime } from "./scripted-node-script.ts";
 import { type ClaimBody, ScriptedState } from "./scripted-node-state.ts";
 
 const [dir = "", portText = "0"] = process.argv.slice(2);
@@ -56,7 +56,7 @@ const claim = (body: ClaimBody): Result => {
   if (delivered !== undefined) {
     const { id, token, deadlineMs } = delivered;
     const owner = advertise === "" ? {} : { owner_addr: advertise };
-    const deadline = new Date(deadlineMs).toISOString();
+    const deadline = wireTime(deadlineMs, state.script.zoneMinutes);
     return json(200, { id, token, deadline, ...owner, net_route: "none" }, delivered);
   }
   return redirect.length > 0 && body.no_redirect !== true
@@ -71,7 +71,7 @@ const perform = (route: FaultRoute, id: string, query: URLSearchParams, body: st
   if (route === "index") {
     const ref = query.get("claim_ref") ?? "";
     const rows = [...state.claims.values()].filter((one) => ref === "" || one.claimRef === ref);
-    return json(200, { sandboxes: rows.map(rowOf) });
+    return json(200, { sandboxes: rows.map((row) => rowOf(row, state.script.zoneMinutes)) });
   }
   if (route === "claim") {
     return claim(JSON.parse(body) as ClaimBody);
@@ -81,11 +81,11 @@ const perform = (route: FaultRoute, id: string, query: URLSearchParams, body: st
     return unknown;
   }
   if (route === "sandbox") {
-    return json(200, { ...rowOf(known), token: known.token }, known);
+    return json(200, { ...rowOf(known, state.script.zoneMinutes), token: known.token }, known);
   }
   if (route === "renew") {
     state.renew(known, body === "" ? 0 : (JSON.parse(body) as ClaimBody).ttl_seconds);
-    return json(200, { deadline: new Date(known.deadlineMs).toISOString() });
+    return json(200, { deadline: wireTime(known.deadlineMs, state.script.zoneMinutes) });
   }
   if (route === "release") {
     state.end(id, "released");

@@ -16,6 +16,8 @@ export interface NodeScript {
   readonly faults: readonly Fault[];
   /** Period of the reaper in milliseconds. Real nodes take 5 s. */
   readonly reapMs: number;
+  /** Nodes tell times in their own zone: minutes that this one is east of Greenwich. */
+  readonly zoneMinutes: number;
   /** Close connections that idle for so long, in milliseconds; 0 keeps them. */
   readonly idleMs: number;
 }
@@ -115,13 +117,24 @@ export function infoText(script: NodeScript, pools: readonly ScriptedPool[], cla
   return `{"pools":[${listed.join(",")}],${JSON.stringify(rest).slice(1)}`;
 }
 
+/** A time as a node of that zone writes it: RFC 3339 with its offset and fractions of a second. */
+export function wireTime(ms: number, zoneMinutes: number): string {
+  if (zoneMinutes === 0) {
+    return new Date(ms).toISOString();
+  }
+  const local = new Date(ms + zoneMinutes * 60_000).toISOString().slice(0, -1);
+  const away = Math.abs(zoneMinutes);
+  const two = (value: number): string => String(value).padStart(2, "0");
+  return `${local}456789${zoneMinutes < 0 ? "-" : "+"}${two(Math.floor(away / 60))}:${two(away % 60)}`;
+}
+
 /** A claim as the index shows it; the by-id read adds the token. */
-export function rowOf(claim: ScriptedClaim): Record<string, unknown> {
+export function rowOf(claim: ScriptedClaim, zoneMinutes: number): Record<string, unknown> {
   return {
     id: claim.id,
     key: { template: claim.template, net: claim.net, size: claim.size },
-    deadline: new Date(claim.deadlineMs).toISOString(),
-    claimed_at: new Date(claim.claimedAtMs).toISOString(),
+    deadline: wireTime(claim.deadlineMs, zoneMinutes),
+    claimed_at: wireTime(claim.claimedAtMs, zoneMinutes),
     hibernated: claim.hibernated,
     claim_ref: claim.claimRef,
     ...(claim.metadata === undefined ? {} : { metadata: claim.metadata }),

@@ -19,6 +19,8 @@ import {
   rigRow,
   sdkOptions,
   timed,
+  PROMPT_MS,
+  BOUND_MS,
 } from "./context.ts";
 
 /** Creates until one fails, and answers what it said. Those before it are on other nodes. */
@@ -93,7 +95,7 @@ export function claimRows(context: FaultContext): readonly FaultRow[] {
         await b.kill();
         const { value: message, ms } = await timed(() => rig.refused(front, 503));
         assert.match(message, /"base".*retry/, "it names the template and that a retry helps");
-        assert.ok(ms < 3_000, `refused connections took ${Math.round(ms)} ms`);
+        assert.ok(ms < PROMPT_MS, `refused connections took ${Math.round(ms)} ms`);
         await rig.ticks(5);
         assert.deepEqual(await listed(front), [], "nodes that are gone are not listed");
         assert.match(await rig.refused(front, 503), /"base".*retry/);
@@ -178,7 +180,7 @@ export function claimRows(context: FaultContext): readonly FaultRow[] {
       const a = await rig.node();
       const front = await rig.front();
       await a.fail(afterClaim({ kind: "die" }, 1));
-      await rig.refused(front, 500, { timeout: 4 });
+      await rig.refused(front, 500, { timeout: 12 });
       front.process.signal("SIGKILL");
       await front.process.ended;
       rig.fronts.length = 0;
@@ -186,7 +188,7 @@ export function claimRows(context: FaultContext): readonly FaultRow[] {
       await a.restart();
       assert.equal(a.claims().length, 1, "it came back with what it had delivered");
       await rig.front();
-      await waitFor("the end of its lease", () => a.claims().length === 0, 8_000);
+      await waitFor("the end of its lease", () => a.claims().length === 0, 20_000);
       assert.equal(a.journal().filter((line) => line.kind === "ended" && line.why === "expired").length, 1);
     }),
     rigRow(context, "F3d", "the SDK tells a lost reply from a wrong key and from a busy service", async (rig) => {
@@ -235,7 +237,7 @@ export function claimRows(context: FaultContext): readonly FaultRow[] {
           await a.fail(afterClaim({ kind: "reply", status: 200, body, ...(pad === undefined ? {} : { pad }) }, 1));
           const { value: message, ms } = await timed(() => rig.refused(front, 500));
           assert.match(message, /could not be created/, what);
-          assert.ok(ms < 3_000, `${what} took ${Math.round(ms)} ms`);
+          assert.ok(ms < PROMPT_MS, `${what} took ${Math.round(ms)} ms`);
         }
         assert.equal(rig.orphans().length, GARBAGE.length);
         assertAskedOnce(rig);
@@ -260,10 +262,10 @@ export function claimRows(context: FaultContext): readonly FaultRow[] {
         assert.equal((await callApi(front.facts, "GET", "/health", { key: null })).status, 204);
         const { value: message, ms } = await slow;
         assert.match(message, /could not be created/);
-        assert.ok(ms > 5_000 && ms < 14_000, `given up after ${Math.round(ms)} ms`);
+        assert.ok(ms > 5_000 && ms < BOUND_MS, `given up after ${Math.round(ms)} ms`);
         await a.fail(afterClaim({ kind: "trickle", everyMs: 700 }));
         const dripping = await timed(() => rig.refused(front, 500));
-        assert.ok(dripping.ms < 14_000, `given up after ${Math.round(dripping.ms)} ms`);
+        assert.ok(dripping.ms < BOUND_MS, `given up after ${Math.round(dripping.ms)} ms`);
         await rig.orphansReleased(10_000);
       },
     ),

@@ -105,6 +105,15 @@ export function expectFailure(reply: Reply, statuses: readonly number[], what: s
   return expectError(reply, reply.status, what);
 }
 
+/**
+ * What an answer may take when nothing is waited for, in milliseconds. Waiting for a node takes ten seconds, and the
+ * machine that runs this is busy with other lanes.
+ */
+export const PROMPT_MS = 8_000;
+
+/** What giving a silent node up may take: its ten seconds, and what a busy machine adds. */
+export const BOUND_MS = 17_000;
+
 /** Runs an operation so often, one after the other, and answers the median of its times in milliseconds. */
 export async function medianMs(times: number, operation: () => Promise<unknown>): Promise<number> {
   const taken: number[] = [];

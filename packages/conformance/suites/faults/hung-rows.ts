@@ -19,17 +19,26 @@ import {
   send,
   timed,
   verb,
+  PROMPT_MS,
+  BOUND_MS,
 } from "./context.ts";
 
 const HUNG_MS = 60_000;
+
+/** Long enough to tell whether others are published before the tick ends. */
+const SLOW_TICK_MS = 2_500;
 
 /** Alias of a pool that only the node which hangs has. */
 const ONLY_HUNG = "medium-box";
 const HUNG_POOL = pool(IMAGE, 500, { size: "medium" });
 
-/** Latency is judged by ratio with this much to spare: other lanes use the same processors. */
+/**
+ * Latency is judged by ratio with this much to spare, and again when it was bad: other lanes use the same processors.
+ * Whoever waits for a silent node waits longer, each time.
+ */
 const SLOWER = 4;
-const SPARE_MS = 60;
+const SPARE_MS = 250;
+const TRIES = 4;
 
 interface Latency {
   readonly create: number;
@@ -51,17 +60,23 @@ const latencies = async (rig: FaultRig, front: Front): Promise<Latency> => {
   return { create, list, get, kill };
 };
 
-const assertAsQuick = (now: Latency, then: Latency): void => {
-  for (const name of ["create", "list", "get", "kill"] as const) {
-    assert.ok(
-      now[name] <= then[name] * SLOWER + SPARE_MS,
-      `${name} took ${now[name].toFixed(1)} ms, ${then[name].toFixed(1)} ms before`,
-    );
+/** Operations on nodes that are well take no longer than they did. */
+const assertAsQuick = async (rig: FaultRig, front: Front, usual: Latency): Promise<void> => {
+  let slow: readonly string[] = [];
+  for (let count = 0; count < TRIES; count += 1) {
+    const now = await latencies(rig, front);
+    slow = (["create", "list", "get", "kill"] as const)
+      .filter((name) => now[name] > usual[name] * SLOWER + SPARE_MS)
+      .map((name) => `${name} took ${now[name].toFixed(1)} ms, ${usual[name].toFixed(1)} ms before`);
+    if (slow.length === 0) {
+      return;
+    }
   }
+  assert.fail(slow.join("; "));
 };
 
 /** How long a sandbox that somebody else made takes to be listed. */
-const publication = async (node: ScriptedNode, front: Front): Promise<number> => {
+const publication = async (node: ScriptedNode, front: Front): Promise<{ id: string; ms: number }> => {
   const response = await fetch(`http://${node.address}/v1/claim`, {
     method: "POST",
     headers: { authorization: `Bearer ${RIG.nodeToken}`, "content-type": "application/json" },
@@ -71,8 +86,7 @@ const publication = async (node: ScriptedNode, front: Front): Promise<number> =>
   const { ms } = await timed(() =>
     waitFor("its publication", async () => (await listed(front)).includes(id.replace("sb_", "sb-")), 10_000, 20),
   );
-  await send(front, verb("kill"), id.replace("sb_", "sb-"));
-  return ms;
+  return { id, ms };
 };
 
 /** Sandboxes that the harness claims at the nodes itself are nobody's orphans. */
@@ -100,20 +114,20 @@ export function hungRows(context: FaultContext): readonly (readonly FaultRow[])[
         const there = await rig.created(front, { templateID: ONLY_HUNG, timeout: 600 });
         await rig.ticks(2);
         const usual = await latencies(rig, front);
-        const published = await publication(a, front);
+        const { ms: published } = await publication(a, front);
         hung.process.signal("SIGSTOP");
         const since = performance.now();
         // Its kernel still takes connections: a claim may have been delivered for all that anybody knows.
         const alone = await timed(() => rig.refused(front, 500, { templateID: ONLY_HUNG }));
         assert.match(alone.value, /could not be created/);
-        assert.ok(alone.ms < 14_000, `a create on the hung node took ${Math.round(alone.ms)} ms`);
+        assert.ok(alone.ms < BOUND_MS, `a create on the hung node took ${Math.round(alone.ms)} ms`);
         while (performance.now() - since < HUNG_MS) {
-          assertAsQuick(await latencies(rig, front), usual);
-          const now = await publication(a, front);
+          await assertAsQuick(rig, front, usual);
+          const { ms: now } = await publication(a, front);
           assert.ok(now <= Math.max(published, 2 * TICK_MS) + 600, `published after ${Math.round(now)} ms`);
           const missing = await timed(() => send(front, verb("get"), there.sandboxID));
           expectFailure(missing.value, [404, 500, 503], "a sandbox of the hung node");
-          assert.ok(missing.ms < 12_000, `its get took ${Math.round(missing.ms)} ms`);
+          assert.ok(missing.ms < BOUND_MS, `its get took ${Math.round(missing.ms)} ms`);
           assert.match(await rig.refused(front, 503, { templateID: ONLY_HUNG }), /retry/);
           await delay(2_000);
         }
@@ -154,7 +168,7 @@ export function hungRows(context: FaultContext): readonly (readonly FaultRow[])[
           );
           const { value: created, ms } = await timed(() => createSandbox(front.facts));
           assert.equal(created.clientID, mesh.a.key);
-          assert.ok(ms < 3_000, `a create took ${Math.round(ms)} ms`);
+          assert.ok(ms < PROMPT_MS, `a create took ${Math.round(ms)} ms`);
           mesh.b.process.signal("SIGCONT");
           const late = await waiting;
           assert.equal(late.value, "kept\n", "the command that waited");
@@ -179,15 +193,15 @@ export function hungRows(context: FaultContext): readonly (readonly FaultRow[])[
       await hung.fail(before("claim", { kind: "delay", ms: 12_000 }));
       const slow = Array.from({ length: 8 }, () => timed(() => rig.refused(front, 500, { templateID: ONLY_HUNG })));
       await delay(300);
-      assertAsQuick(await latencies(rig, front), usual);
+      await assertAsQuick(rig, front, usual);
       for (const name of ["get", "connect", "timeout", "pause", "resume"]) {
         const { value, ms } = await timed(() => send(front, verb(name), there.sandboxID));
         assert.equal(value.status, verb(name).good, `${name} answered ${value.status} ${value.text}`);
-        assert.ok(ms < 1_000, `${name} took ${Math.round(ms)} ms`);
+        assert.ok(ms < PROMPT_MS, `${name} took ${Math.round(ms)} ms`);
       }
       for (const { value, ms } of await Promise.all(slow)) {
         assert.match(value, /could not be created/);
-        assert.ok(ms < 14_000, `given up after ${Math.round(ms)} ms`);
+        assert.ok(ms < BOUND_MS, `given up after ${Math.round(ms)} ms`);
       }
       await waitFor("the late deliveries", () => rig.orphans().length === 8, 6_000);
       await rig.orphansReleased(8_000);
@@ -200,25 +214,33 @@ export function hungRows(context: FaultContext): readonly (readonly FaultRow[])[
       async (rig) => {
         const a = await rig.node({ pools: [pool(IMAGE, 100)] });
         const hung = await rig.node({ pools: [HUNG_POOL] });
-        const front = await rig.front();
+        const front = await rig.front({ pollMs: SLOW_TICK_MS });
         const there = await rig.created(front, { templateID: ONLY_HUNG });
-        await rig.ticks(2);
         const usual = await latencies(rig, front);
-        const published = await publication(a, front);
         await hung.fail(before("info", { kind: "hang" }), before("index", { kind: "hang" }));
         const during = await rig.created(front, { templateID: ONLY_HUNG });
         assert.ok((await listed(front)).includes(during.sandboxID), "what was made meanwhile is listed");
         for (const { sandboxID } of [there, during]) {
           assert.equal((await send(front, verb("get"), sandboxID)).status, 200);
         }
-        assertAsQuick(await latencies(rig, front), usual);
-        const now = await publication(a, front);
-        assert.ok(now <= Math.max(published, 2 * TICK_MS) + 600, `published after ${Math.round(now)} ms`);
-        await rig.ticks(6);
+        await assertAsQuick(rig, front, usual);
+        for (let count = 0; count < 2; count += 1) {
+          const { id } = await publication(a, front);
+          const now = Date.now();
+          const made = a.journal().findIndex((line) => line.kind === "delivered" && line.id === id);
+          const read = a
+            .journal()
+            .slice(made)
+            .find((line) => line.kind === "request" && line.route === "index");
+          const after = now - (read?.at ?? 0);
+          // The tick in which the other node stays silent ends later than that.
+          assert.ok(after < SLOW_TICK_MS - 1_000, `published ${after} ms after its node was asked`);
+        }
+        await delay(4 * SLOW_TICK_MS);
         assert.match(await rig.refused(front, 503, { templateID: ONLY_HUNG }), /retry/);
-        assertAsQuick(await latencies(rig, front), usual);
+        await assertAsQuick(rig, front, usual);
         await hung.fail();
-        await waitFor("the node to be back", async () => (await listed(front)).includes(during.sandboxID), 8_000);
+        await waitFor("the node to be back", async () => (await listed(front)).includes(during.sandboxID), 15_000);
         forgetOwn(rig);
       },
     ),

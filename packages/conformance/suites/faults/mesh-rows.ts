@@ -20,6 +20,8 @@ import {
   timed,
   verb,
   VERBS,
+  PROMPT_MS,
+  BOUND_MS,
 } from "./context.ts";
 
 const ROTATED = "conformance-rotated-token";
@@ -104,7 +106,7 @@ export function meshRows(context: FaultContext): readonly FaultRow[] {
           assert.match(message, /"base".*retry/);
           const made = calls() - beforeMs;
           assert.ok(made <= 6, `${made} claim calls for one create`);
-          assert.ok(ms < 3_000, `took ${Math.round(ms)} ms`);
+          assert.ok(ms < PROMPT_MS, `took ${Math.round(ms)} ms`);
         }
         // A target that is warm after all is used, once.
         await a.say({ redirect: [b.address] });
@@ -165,7 +167,7 @@ export function meshRows(context: FaultContext): readonly FaultRow[] {
           const front = await rig.launch({ flags: [`--sandboxd-token-file=${file}`] });
           const { value: end, ms } = await timed(() => front.process.ended);
           assert.deepEqual(end, { code: 1, signal: null }, front.process.tail());
-          assert.ok(ms < 5_000, `ended after ${Math.round(ms)} ms`);
+          assert.ok(ms < BOUND_MS, `ended after ${Math.round(ms)} ms`);
           const line = `sandbox-e2b: meshinventory: seed ${a.address} refused the token; GET /v1/info needs the fleet root api_token: `;
           assert.ok(front.process.stderr().includes(line), front.process.tail());
           assert.ok(!front.log().includes(token), "the token is in the output");
@@ -301,10 +303,10 @@ export function meshRows(context: FaultContext): readonly FaultRow[] {
         assert.ok((await listed(front)).includes(made.sandboxID));
         const read = await timed(() => send(front, verb("get"), made.sandboxID));
         assert.equal(read.value.status, 200);
-        assert.ok(read.ms < 1_500, `get took ${Math.round(read.ms)} ms`);
+        assert.ok(read.ms < PROMPT_MS, `get took ${Math.round(read.ms)} ms`);
         const missing = await timed(() => send(front, verb("get"), "sb-00000000000000aa"));
         expectFailure(missing.value, [404, 503], "an unknown id while a node is silent");
-        assert.ok(missing.ms < 2_500, `an unknown id took ${Math.round(missing.ms)} ms`);
+        assert.ok(missing.ms < PROMPT_MS, `an unknown id took ${Math.round(missing.ms)} ms`);
         await slow.say({ faults: [], pools: [pool(IMAGE, 20)] });
       }
     }),
@@ -428,7 +430,7 @@ export function meshRows(context: FaultContext): readonly FaultRow[] {
             const { value: reply, ms } = await timed(() => send(front, each, sandbox.sandboxID));
             expectFailure(reply, [500, 503], `${each.name} at a node with ${JSON.stringify(act)}`);
             assert.ok(!/html|api token|operator/.test(reply.text), reply.text);
-            assert.ok(ms < 3_000, `${each.name} took ${Math.round(ms)} ms`);
+            assert.ok(ms < PROMPT_MS, `${each.name} took ${Math.round(ms)} ms`);
           }
           assert.deepEqual(await listed(front), [sandbox.sandboxID]);
         }

@@ -20,6 +20,8 @@ import {
   send,
   timed,
   verb,
+  PROMPT_MS,
+  BOUND_MS,
 } from "./context.ts";
 
 const idsOf = (made: readonly Created[]): string[] => made.map((one) => one.sandboxID).toSorted();
@@ -88,7 +90,7 @@ export function restartRows(context: FaultContext): readonly FaultRow[] {
         for (const name of ["get", "connect", "kill"]) {
           const { value: reply, ms } = await timed(() => send(front, verb(name), alive[0]?.sandboxID ?? ""));
           expectFailure(reply, [500, 503], `${name} while the node is away`);
-          assert.ok(ms < 3_000, `${name} took ${Math.round(ms)} ms`);
+          assert.ok(ms < PROMPT_MS, `${name} took ${Math.round(ms)} ms`);
         }
         assert.deepEqual(await listed(front), everything, "a kill that failed hides nothing");
         await a.restart();
@@ -189,7 +191,7 @@ export function restartRows(context: FaultContext): readonly FaultRow[] {
         return front.process.ended;
       });
       assert.deepEqual(end, { code: 0, signal: null }, front.process.tail());
-      assert.ok(ms < 12_000, `the end took ${Math.round(ms)} ms`);
+      assert.ok(ms < BOUND_MS, `the end took ${Math.round(ms)} ms`);
       const statuses = (await Promise.all(calls)).map((reply) => reply.status);
       assert.deepEqual(statuses, [201, 201, 201, 201, 201]);
       assert.equal(rig.orphans().length, 1, "the one whose client had gone");
@@ -205,7 +207,7 @@ export function restartRows(context: FaultContext): readonly FaultRow[] {
         const a = await rig.node();
         const front = await rig.front();
         await a.fail(before("claim", { kind: "delay", ms: 700 }));
-        const calls = Array.from({ length: 4 }, () => rig.create(front, { timeout: 4 }).catch(() => undefined));
+        const calls = Array.from({ length: 4 }, () => rig.create(front, { timeout: 15 }).catch(() => undefined));
         await waitFor("the claims to be at the node", () => rig.requests(a, "claim").length === 4, 5_000);
         front.process.signal("SIGKILL");
         await Promise.all(calls);
@@ -215,7 +217,7 @@ export function restartRows(context: FaultContext): readonly FaultRow[] {
         await rig.ticks(2);
         // They are listed like any others: nobody else can know that their client never heard of them.
         assert.equal((await listed(next)).length, 4);
-        await waitFor("the end of their leases", async () => (await listed(next)).length === 0, 8_000);
+        await waitFor("the end of their leases", async () => (await listed(next)).length === 0, 20_000);
       },
     ),
   ];
