@@ -186,7 +186,7 @@ describe("requests that can not be read", () => {
 });
 
 describe("the drain", () => {
-  it("lets running requests finish before it returns, and closes idle connections", async () => {
+  it("M16: lets running requests finish before it returns, and closes idle connections", async () => {
     let finish: () => void = () => undefined;
     await using guest = await httpGuest((_request, response) => {
       finish = () => response.writeHead(204).end();
