@@ -1,7 +1,6 @@
 import type { Sandbox } from "./domain.ts";
 import type { SandboxEvent } from "./ports.ts";
-import type { ResourceVersions } from "./resource-version.ts";
-import { versionedContent } from "./resource-version.ts";
+import { hasSameContent, resourceVersionOf } from "./resource-version.ts";
 import { isSameClaim, pickShown } from "./sandbox-view.ts";
 import type { Selection } from "./selection.ts";
 
@@ -17,13 +16,12 @@ const NONE: readonly never[] = [];
 /** What happened between two states of the fleet. Watches with the same selection share the events made of it. */
 export class ChangeSet {
   readonly #changes: readonly NameChange[];
-  readonly #versions: ResourceVersions;
+  readonly #versions = new Map<Sandbox, string>();
   readonly #events = new Map<string, readonly SandboxEvent[]>();
   #byNamespace: ReadonlyMap<string, readonly NameChange[]> | undefined;
 
-  constructor(changes: readonly NameChange[], versions: ResourceVersions) {
+  constructor(changes: readonly NameChange[]) {
     this.#changes = changes.filter((change) => !isNothing(change));
-    this.#versions = versions;
   }
 
   /** The events that a watch with this selection sends. */
@@ -50,7 +48,7 @@ export class ChangeSet {
 
   #add(events: SandboxEvent[], was: Sandbox | undefined, now: Sandbox | undefined): void {
     const event = (type: "ADDED" | "MODIFIED" | "DELETED", sandbox: Sandbox): void => {
-      events.push({ type, sandbox, version: this.#versions.of(sandbox) });
+      events.push({ type, sandbox, version: this.#versionOf(sandbox) });
     };
     if (was === undefined || now === undefined || !isSameClaim(was, now)) {
       if (was !== undefined) {
@@ -59,9 +57,19 @@ export class ChangeSet {
       if (now !== undefined) {
         event("ADDED", now);
       }
-    } else if (versionedContent(was) !== versionedContent(now)) {
+    } else if (!hasSameContent(was, now)) {
       event("MODIFIED", now);
     }
+  }
+
+  /** Selections overlap. */
+  #versionOf(sandbox: Sandbox): string {
+    let version = this.#versions.get(sandbox);
+    if (version === undefined) {
+      version = resourceVersionOf(sandbox);
+      this.#versions.set(sandbox, version);
+    }
+    return version;
   }
 }
 
@@ -74,6 +82,6 @@ function isNothing({ before, after }: NameChange): boolean {
     before.length === 1 &&
     after.length === 1 &&
     was.node === now.node &&
-    versionedContent(was) === versionedContent(now)
+    hasSameContent(was, now)
   );
 }

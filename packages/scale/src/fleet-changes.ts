@@ -97,7 +97,8 @@ function compareEntries(a: readonly InventoryEntry[], b: readonly InventoryEntry
   let i = 0;
   let j = 0;
   while (i < a.length && j < b.length) {
-    const [atA, atB] = [a[i] as InventoryEntry, b[j] as InventoryEntry];
+    const atA = a[i] as InventoryEntry;
+    const atB = b[j] as InventoryEntry;
     if (atA === atB) {
       i += 1;
       j += 1;

@@ -7,7 +7,6 @@ import { NameHolders } from "./name-holders.ts";
 import { ourWrites } from "./our-writes.ts";
 import type { Overlay } from "./overlay.ts";
 import type { InventorySource, Logger } from "./ports.ts";
-import type { ResourceVersions } from "./resource-version.ts";
 import { compareSandboxes, namespaceOf, qualifiedName, sandboxOf } from "./sandbox-view.ts";
 import type { ViewIndexes } from "./view-index.ts";
 
@@ -17,12 +16,17 @@ export interface FeedParts {
   readonly logger: Logger;
   readonly overlay: Overlay;
   readonly views: ViewIndexes;
-  readonly versions: ResourceVersions;
 }
 
 interface Claim {
   readonly node: string;
   readonly entry: InventoryEntry;
+}
+
+interface Difference {
+  readonly from: FleetState;
+  readonly gone: readonly Claim[];
+  readonly come: readonly Claim[];
 }
 
 /**
@@ -36,6 +40,8 @@ export class FleetFeed {
   #holders = new NameHolders();
   #generation: number | undefined;
   #overlayVersion: number | undefined;
+  /** The last step, which nearly every watch takes. */
+  #last: Difference | undefined;
   #changes = new WeakMap<FleetState, ChangeSet>();
 
   constructor(parts: FeedParts) {
@@ -54,15 +60,7 @@ export class FleetFeed {
     this.#generation = generation;
     this.#overlayVersion = overlay.version;
     if (next !== this.#state) {
-      const holders = this.#holders;
-      eachChange(
-        this.#state,
-        next,
-        (node, entry) => holders.remove(qualifiedName(entry.name), node),
-        (node, entry) => holders.add(qualifiedName(entry.name), node),
-      );
-      this.#state = next;
-      this.#changes = new WeakMap();
+      this.#advance(next);
     }
     return this.#state;
   }
@@ -73,7 +71,8 @@ export class FleetFeed {
     if (known !== undefined) {
       return known;
     }
-    const changes = new ChangeSet(this.#nameChanges(from), this.#parts.versions);
+    const difference = this.#last?.from === from ? this.#last : differenceOf(from, this.#state);
+    const changes = new ChangeSet(this.#byName(difference));
     this.#changes.set(from, changes);
     return changes;
   }
@@ -88,6 +87,25 @@ export class FleetFeed {
     this.#state = EMPTY_FLEET;
     this.#holders = new NameHolders();
     this.#generation = undefined;
+    this.#last = undefined;
+    this.#changes = new WeakMap();
+  }
+
+  #advance(next: FleetState): void {
+    const holders = this.#holders;
+    const add = (node: string, entry: InventoryEntry): void => holders.add(qualifiedName(entry.name), node);
+    if (this.#state === EMPTY_FLEET) {
+      eachChange(EMPTY_FLEET, next, add, add);
+    } else {
+      this.#last = differenceOf(this.#state, next);
+      for (const { node, entry } of this.#last.gone) {
+        holders.remove(qualifiedName(entry.name), node);
+      }
+      for (const { node, entry } of this.#last.come) {
+        add(node, entry);
+      }
+    }
+    this.#state = next;
     this.#changes = new WeakMap();
   }
 
@@ -117,9 +135,9 @@ export class FleetFeed {
     return changed || nodes.size !== this.#state.nodes.size ? { nodes } : this.#state;
   }
 
-  #nameChanges(from: FleetState): readonly NameChange[] {
+  #byName({ gone, come }: Difference): readonly NameChange[] {
     const byName = new Map<string, { readonly gone: Claim[]; readonly come: Claim[] }>();
-    const changeOf = (entry: InventoryEntry): { readonly gone: Claim[]; readonly come: Claim[] } => {
+    const changeOf = ({ entry }: Claim): { readonly gone: Claim[]; readonly come: Claim[] } => {
       const name = qualifiedName(entry.name);
       let change = byName.get(name);
       if (change === undefined) {
@@ -128,19 +146,19 @@ export class FleetFeed {
       }
       return change;
     };
-    eachChange(
-      from,
-      this.#state,
-      (node, entry) => changeOf(entry).gone.push({ node, entry }),
-      (node, entry) => changeOf(entry).come.push({ node, entry }),
-    );
+    for (const claim of gone) {
+      changeOf(claim).gone.push(claim);
+    }
+    for (const claim of come) {
+      changeOf(claim).come.push(claim);
+    }
     const changes: NameChange[] = [];
-    for (const [name, { gone, come }] of byName) {
-      const others = this.#holders.count(name) === come.length ? [] : this.#othersOf(name, come);
+    for (const [name, change] of byName) {
+      const others = this.#holders.count(name) === change.come.length ? [] : this.#othersOf(name, change.come);
       changes.push({
         namespace: namespaceOf(name),
-        before: others.concat(gone.map(sandboxOfClaim)),
-        after: others.concat(come.map(sandboxOfClaim)),
+        before: others.concat(change.gone.map(sandboxOfClaim)),
+        after: others.concat(change.come.map(sandboxOfClaim)),
       });
     }
     return changes;
@@ -175,6 +193,18 @@ export class FleetFeed {
     }
     return claims;
   }
+}
+
+function differenceOf(from: FleetState, to: FleetState): Difference {
+  const gone: Claim[] = [];
+  const come: Claim[] = [];
+  eachChange(
+    from,
+    to,
+    (node, entry) => void gone.push({ node, entry }),
+    (node, entry) => void come.push({ node, entry }),
+  );
+  return { from, gone, come };
 }
 
 function sandboxOfClaim({ node, entry }: Claim): Sandbox {

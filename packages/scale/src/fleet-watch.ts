@@ -4,7 +4,7 @@ import { EMPTY_FLEET } from "./fleet-changes.ts";
 import type { FleetState } from "./fleet-changes.ts";
 import type { FleetFeed } from "./fleet-feed.ts";
 import type { SandboxEvent } from "./ports.ts";
-import type { ResourceVersions } from "./resource-version.ts";
+import { resourceVersionOf } from "./resource-version.ts";
 import { pickShown } from "./sandbox-view.ts";
 import type { SandboxSelect } from "./select.ts";
 import type { Selection } from "./selection.ts";
@@ -24,7 +24,6 @@ export type WatchFailure = "initial watch list failed" | "watch poll list failed
 export interface WatchParts {
   readonly feed: FleetFeed;
   readonly select: SandboxSelect;
-  readonly versions: ResourceVersions;
   readonly stream: EventStream<SandboxEvent>;
   readonly selection: Selection;
   readonly bookmark: boolean;
@@ -47,7 +46,7 @@ export class FleetWatch implements Watch {
       const now = feed.current();
       const listed = onePerName(select.listed(selection), selection);
       this.#told = now;
-      stream.push(listed, (sandbox) => this.#added(sandbox));
+      stream.push(listed, (sandbox) => ({ type: "ADDED", sandbox, version: resourceVersionOf(sandbox) }));
     } catch (error) {
       failed("initial watch list failed", error);
     }
@@ -68,10 +67,6 @@ export class FleetWatch implements Watch {
     const events = feed.changesSince(this.#told).eventsOf(selection);
     this.#told = now;
     stream.push(events, (event) => event);
-  }
-
-  #added(sandbox: Sandbox): SandboxEvent {
-    return { type: "ADDED", sandbox, version: this.#parts.versions.of(sandbox) };
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Sandbox } from "./domain.ts";
 import type { FleetState } from "./fleet-changes.ts";
 import type { Watch, WatchFailure, WatchParts } from "./fleet-watch.ts";
-import { versionedContent } from "./resource-version.ts";
+import { hasSameContent, resourceVersionOf } from "./resource-version.ts";
 import type { SandboxFinder } from "./sandbox-finder.ts";
 import { isSameClaim, pickShown } from "./sandbox-view.ts";
 
@@ -101,14 +101,13 @@ export class PinnedWatch implements Watch {
 
   #update(held: Sandbox, now: Sandbox): void {
     this.#held = now;
-    if (versionedContent(held) !== versionedContent(now)) {
+    if (!hasSameContent(held, now)) {
       this.#send("MODIFIED", now);
     }
   }
 
   #send(type: "ADDED" | "MODIFIED" | "DELETED", sandbox: Sandbox): void {
-    const { stream, versions } = this.#parts;
-    stream.push([sandbox], () => ({ type, sandbox, version: versions.of(sandbox) }));
+    this.#parts.stream.push([sandbox], () => ({ type, sandbox, version: resourceVersionOf(sandbox) }));
   }
 
   /** Keeps ticks away while something waits for a node. */

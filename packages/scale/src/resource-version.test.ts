@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Sandbox } from "./domain.ts";
-import { fnv1a64, resourceVersionOf, versionedContent } from "./resource-version.ts";
+import { fnv1a64, hasSameContent, resourceVersionOf, versionedContent } from "./resource-version.ts";
 
 function plainFnv1a64(text: string): string {
   let hash = 0xcbf29ce484222325n;
@@ -78,5 +78,26 @@ describe("the version of a sandbox", () => {
   it("takes a time that no calendar has for none", () => {
     const never = new Date(Number.NaN);
     expect(resourceVersionOf({ ...bare, deadline: never, claimedAt: never })).toBe(resourceVersionOf(bare));
+  });
+
+  it("is the same exactly when the content is", () => {
+    const text = fc.constantFrom("", "a", "b");
+    const time = fc.constantFrom(undefined, 0, 999, 1000, Number.NaN);
+    const parts = fc.record({ namespace: text, name: text, id: text, phase: text }, { noNullPrototype: true });
+    const rest = fc.record(
+      { claimRef: text, addr: text, template: text, node: text },
+      { noNullPrototype: true, requiredKeys: [] },
+    );
+    const sandbox = fc.tuple(parts, rest, time, time).map(([needed, more, deadline, claimedAt]): Sandbox => {
+      const dateOf = (ms: number | undefined): Date | undefined => (ms === undefined ? undefined : new Date(ms));
+      return { ...bare, ...needed, ...more, deadline: dateOf(deadline), claimedAt: dateOf(claimedAt) };
+    });
+    fc.assert(
+      fc.property(sandbox, sandbox, fc.boolean(), (one, other, alike) => {
+        const second = alike ? { ...one, node: other.node, deadline: other.deadline } : other;
+        return hasSameContent(one, second) === (resourceVersionOf(one) === resourceVersionOf(second));
+      }),
+      { numRuns: 1000 },
+    );
   });
 });

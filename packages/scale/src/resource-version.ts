@@ -20,25 +20,29 @@ export function resourceVersionOf(sandbox: Sandbox): string {
   return fnv1a64(versionedContent(sandbox));
 }
 
-/** Versions that were worked out already: a sandbox never changes. */
-export class ResourceVersions {
-  readonly #known = new WeakMap<Sandbox, string>();
+/** Whether two sandboxes have the same version, without working it out. */
+export function hasSameContent(a: Sandbox, b: Sandbox): boolean {
+  return (
+    a.id === b.id &&
+    a.phase === b.phase &&
+    Object.is(secondsOf(a.deadline), secondsOf(b.deadline)) &&
+    Object.is(secondsOf(a.claimedAt), secondsOf(b.claimedAt)) &&
+    a.name === b.name &&
+    a.namespace === b.namespace &&
+    (a.claimRef ?? "") === (b.claimRef ?? "") &&
+    (a.addr ?? "") === (b.addr ?? "") &&
+    (a.template ?? "") === (b.template ?? "")
+  );
+}
 
-  of(sandbox: Sandbox): string {
-    const known = this.#known.get(sandbox);
-    if (known !== undefined) {
-      return known;
-    }
-    const version = resourceVersionOf(sandbox);
-    this.#known.set(sandbox, version);
-    return version;
-  }
+function secondsOf(time: Date | undefined): number {
+  return Math.floor((time?.getTime() ?? Number.NaN) / 1000);
 }
 
 /** What a version speaks for, as one text. */
 export function versionedContent(sandbox: Sandbox): string {
   const { namespace, name, id, phase, claimRef = "", addr = "", template = "", deadline, claimedAt } = sandbox;
-  const claimed = Math.floor((claimedAt?.getTime() ?? Number.NaN) / 1000);
+  const claimed = secondsOf(claimedAt);
   return `${namespace}/${name}|${id}|${phase}|${claimRef}|${addr}|${template}|${rfc3339(deadline) ?? ""}|${Number.isNaN(claimed) ? "" : claimed}`;
 }
 

@@ -4,7 +4,6 @@ import { FleetWatch } from "./fleet-watch.ts";
 import type { Watch, WatchFailure } from "./fleet-watch.ts";
 import type { SandboxEvent } from "./ports.ts";
 import { PinnedWatch } from "./pinned-watch.ts";
-import { ResourceVersions } from "./resource-version.ts";
 import type { SandboxSelect, SelectParts } from "./select.ts";
 import type { Selection } from "./selection.ts";
 
@@ -20,14 +19,13 @@ export interface WatchesParts extends SelectParts {
  */
 export class SandboxWatches {
   readonly #parts: WatchesParts;
-  readonly #versions = new ResourceVersions();
   readonly #feed: FleetFeed;
   readonly #watches = new Set<Watch>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(parts: WatchesParts) {
     this.#parts = parts;
-    this.#feed = new FleetFeed({ ...parts, versions: this.#versions });
+    this.#feed = new FleetFeed(parts);
   }
 
   /** A watch that begins with its first read. */
@@ -44,7 +42,6 @@ export class SandboxWatches {
     const parts = {
       feed: this.#feed,
       select: this.#parts.select,
-      versions: this.#versions,
       stream,
       selection,
       bookmark,
