@@ -2,10 +2,12 @@ import { parseArgs } from "node:util";
 
 /** What one run measures and where its figures go. */
 export interface Args {
-  /** Only figures of suites, or with names, that start with this. */
+  /** Only this suite. */
   readonly only: string | undefined;
-  /** File for the figures, one JSON line each. */
+  /** File for the figures, one JSON object a line. */
   readonly json: string | undefined;
+  /** File of an earlier run to take figures from instead of measuring. */
+  readonly from: string | undefined;
   /** Few rounds over small fleets: shows that everything runs, not how fast. */
   readonly quick: boolean;
   /** Exit 1 when a bar is missed. */
@@ -17,13 +19,14 @@ export interface Args {
 }
 
 /** Shown for `--help`, and after an argument that is not understood. */
-export const USAGE: string = `usage: pnpm bench [--only NAME] [--json FILE] [--quick] [--strict] [--write-docs] [--list]
+export const USAGE: string = `usage: pnpm bench [--only SUITE] [--json FILE] [--from FILE] [--quick] [--strict] [--write-docs] [--list]
 
-  --only NAME    one suite of --list
+  --only SUITE   one suite of --list
   --json FILE    write the figures to FILE as well, one JSON object a line
-  --quick        small fleets and few rounds, under half a minute: shows that everything runs, not how fast it is
+  --from FILE    measure nothing: take the figures that --json wrote
+  --quick        a small fleet and few rounds, under half a minute: shows that everything runs, judges nothing
   --strict       exit 1 when a figure misses its bar
-  --write-docs   put the table into docs/performance.md; with --json FILE and --only none, from that file
+  --write-docs   put the table into docs/performance.md
   --list         print the suites, run nothing
 `;
 
@@ -35,6 +38,7 @@ export function readArgs(argv: readonly string[]): Args {
     options: {
       only: { type: "string" },
       json: { type: "string" },
+      from: { type: "string" },
       quick: { type: "boolean", default: false },
       strict: { type: "boolean", default: false },
       "write-docs": { type: "boolean", default: false },
@@ -42,13 +46,13 @@ export function readArgs(argv: readonly string[]): Args {
       help: { type: "boolean", short: "h", default: false },
     },
   });
-  return {
-    only: values.only,
-    json: values.json,
-    quick: values.quick,
-    strict: values.strict,
-    writeDocs: values["write-docs"],
-    list: values.list,
-    help: values.help,
-  };
+  const { only, json, from, quick, strict, list, help } = values;
+  const writeDocs = values["write-docs"];
+  if (from !== undefined && (only !== undefined || quick)) {
+    throw new Error("--from measures nothing: it goes with neither --only nor --quick");
+  }
+  if (writeDocs && (only !== undefined || quick)) {
+    throw new Error("--write-docs needs the figures of a whole run: it goes with neither --only nor --quick");
+  }
+  return { only, json, from, quick, strict, writeDocs, list, help };
 }

@@ -1,5 +1,6 @@
 import type { InventoryEntry, InventorySource, NodeInventory, NodePools, PoolCapacity } from "@org/scale";
 import { createRandom } from "./random.ts";
+import { sum } from "./statistics.ts";
 
 /** How big a fleet is. */
 export interface FleetSize {
@@ -16,8 +17,9 @@ export const NAMESPACE = "default";
 /** The state of a fleet before and after one per cent of its sandboxes were replaced by others. */
 export type Phase = 0 | 1;
 
-/** One row in a hundred differs between the phases. */
+/** One row in a hundred differs between the phases, another one on each node. Never the last row of the last node. */
 const CHURN_EVERY = 100;
+const CHURN_STEP = 7;
 const STARTED_MS = Date.UTC(2026, 0, 1);
 
 /** `200x2000`. */
@@ -44,7 +46,7 @@ export function rowsOf(node: number, perNode: number, phase: Phase = 0): Row[] {
   return Array.from({ length: perNode }, (_row, at) => {
     const a = rowFrom(first);
     const b = rowFrom(second);
-    return phase === 1 && at % CHURN_EVERY === node % CHURN_EVERY ? b : a;
+    return phase === 1 && at % CHURN_EVERY === (node * CHURN_STEP) % CHURN_EVERY ? b : a;
   });
 }
 
@@ -113,6 +115,12 @@ export class FleetSource implements InventorySource {
 
   get generation(): number {
     return this.#generation;
+  }
+
+  /** How many sandboxes a {@link churn} replaces. */
+  get replaced(): number {
+    const [before, after] = this.#entries;
+    return sum(before.map((entries, node) => entries.filter((entry, at) => entry !== after[node]?.[at]).length));
   }
 
   /** Replaces one per cent of the sandboxes by others, or them by the first ones. */

@@ -1,25 +1,30 @@
+import { readFile, writeFile } from "node:fs/promises";
 import { readArgs, USAGE } from "./args.ts";
 import type { Args } from "./args.ts";
 import { met, toJsonLine } from "./figures.ts";
 import type { Figure } from "./figures.ts";
-import type { Bench } from "./suite.ts";
+import { withResults } from "./page.ts";
+import { isBusy, readResults, thisMachine, writeResults } from "./results.ts";
+import type { Results } from "./results.ts";
+import type { Bench, Suite } from "./suite.ts";
 import { SUITES } from "./suites.ts";
 import { textTable } from "./table.ts";
-import { writeFile } from "node:fs/promises";
+
+const PAGE = new URL("../../../docs/performance.md", import.meta.url);
 
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
 
-function benchOf(args: Args, report: (figure: Figure) => void): Bench {
-  return args.quick
+function benchOf(quick: boolean, report: Bench["report"]): Bench {
+  return quick
     ? {
-        quick: true,
+        quick,
         effort: { rounds: 3, minRounds: 1, warmUp: 1, batchMicros: 500, budgetMicros: 100_000 },
         fleets: [{ nodes: 3, perNode: 20 }],
         report,
       }
     : {
-        quick: false,
-        effort: { rounds: 15, minRounds: 3, warmUp: 1, batchMicros: 20_000, budgetMicros: 2_000_000 },
+        quick,
+        effort: { rounds: 15, minRounds: 3, warmUp: 1, batchMicros: 20_000, budgetMicros: 4_000_000 },
         fleets: [
           { nodes: 26, perNode: 100 },
           { nodes: 26, perNode: 2000 },
@@ -29,10 +34,38 @@ function benchOf(args: Args, report: (figure: Figure) => void): Bench {
       };
 }
 
+async function measure(suites: readonly Suite[], quick: boolean): Promise<Results> {
+  const machine = thisMachine();
+  if (isBusy(machine) && !quick) {
+    process.stderr.write(`the machine is busy (load ${machine.load}): times over sockets will say little\n`);
+  }
+  const figures: Figure[] = [];
+  const bench = benchOf(quick, (measured) => {
+    // A quick run measures too little to judge anything by.
+    const figure = quick ? { ...measured, bar: undefined } : measured;
+    figures.push(figure);
+    say(toJsonLine(figure));
+  });
+  for (const suite of suites) {
+    await suite.run(bench);
+  }
+  return { machine, figures };
+}
+
+function suitesOf({ only }: Args): readonly Suite[] {
+  const wanted = SUITES.filter(({ name }) => only === undefined || name === only);
+  if (wanted.length === 0) {
+    throw new Error(`no suite ${only}: want one of ${SUITES.map(({ name }) => name).join(", ")}`);
+  }
+  return wanted;
+}
+
 async function main(): Promise<number> {
   let args: Args;
+  let suites: readonly Suite[];
   try {
     args = readArgs(process.argv.slice(2));
+    suites = suitesOf(args);
   } catch (error) {
     process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n${USAGE}`);
     return 2;
@@ -45,27 +78,18 @@ async function main(): Promise<number> {
     say(SUITES.map(({ name, what }) => `${name.padEnd(8)} ${what}`).join("\n"));
     return 0;
   }
-  const { only } = args;
-  const wanted = SUITES.filter(({ name }) => only === undefined || name === only);
-  if (wanted.length === 0) {
-    process.stderr.write(`no suite ${only}: want one of ${SUITES.map(({ name }) => name).join(", ")}\n`);
-    return 2;
-  }
-  const figures: Figure[] = [];
-  const bench = benchOf(args, (figure) => {
-    figures.push(figure);
-    say(toJsonLine(figure));
-  });
-  for (const suite of wanted) {
-    await suite.run(bench);
-  }
+  const results =
+    args.from === undefined ? await measure(suites, args.quick) : readResults(await readFile(args.from, "utf8"));
   if (args.json !== undefined) {
-    await writeFile(args.json, `${figures.map(toJsonLine).join("\n")}\n`);
+    await writeFile(args.json, writeResults(results));
   }
-  say(`\n${textTable(figures)}`);
-  const judged = figures.filter((figure) => met(figure) !== undefined);
+  if (args.writeDocs) {
+    await writeFile(PAGE, withResults(await readFile(PAGE, "utf8"), results));
+  }
+  const judged = results.figures.filter((figure) => met(figure) !== undefined);
   const missed = judged.filter((figure) => met(figure) === false);
-  say(`\n${figures.length} figures, ${judged.length} with a bar, ${missed.length} of them missed`);
+  say(`\n${textTable(results.figures)}`);
+  say(`\n${results.figures.length} figures, ${judged.length} with a bar, ${missed.length} of them missed`);
   return args.strict && missed.length > 0 ? 1 : 0;
 }
 

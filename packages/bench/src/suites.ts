@@ -1,7 +1,19 @@
 import type { Suite } from "./suite.ts";
+import { createSuite } from "./suites/create.ts";
 import { listSuite } from "./suites/list.ts";
 import { pollSuite } from "./suites/poll.ts";
 import { storeSuite } from "./suites/store.ts";
+import { ticksSuite } from "./suites/ticks.ts";
+import { verbsSuite } from "./suites/verbs.ts";
+import { watchSuite } from "./suites/watch.ts";
 
 /** All suites in the order they run in. */
-export const SUITES: readonly Suite[] = [storeSuite, listSuite, pollSuite];
+export const SUITES: readonly Suite[] = [
+  storeSuite,
+  listSuite,
+  watchSuite,
+  pollSuite,
+  createSuite,
+  verbsSuite,
+  ticksSuite,
+];

@@ -21,6 +21,9 @@ export function amount(value: number, unit: Unit): string {
   if (unit === "B" && Math.abs(value) >= 10_000) {
     return `${digits.format(value / 1024)} KiB`;
   }
+  if (unit === "x" && value > 0 && value < 0.001) {
+    return "< 0.001 ×";
+  }
   return `${digits.format(value)} ${UNITS[unit]}`.trim();
 }
 
