@@ -9,6 +9,7 @@ import { openRelay, readToEnd } from "./node-relay.ts";
 import { waitFor } from "./polling.ts";
 
 const ENVD_PORT = 49_983;
+const READY_MS = 15_000;
 
 /**
  * Runs a shell command in a guest through its envd, over one relay of the node. Answers what it printed. Throws a
@@ -36,13 +37,24 @@ export async function runOverRelay(node: NodeClient, sandbox: Claimed, command: 
   }
 }
 
-/** Waits until the guest's envd answers: a claim may be delivered before it does. */
+/**
+ * Waits until the guest's envd answers: a claim may be delivered before it does. Throws a {@link SkipRow} when there is
+ * none.
+ */
 export async function guestReady(node: NodeClient, sandbox: Claimed): Promise<void> {
-  await waitFor("an answer of the guest", () => runOverRelay(node, sandbox, "echo ready").then(isReady), 20_000);
-}
-
-function isReady(output: string): boolean {
-  return output === "ready\n";
+  let skip: SkipRow | undefined;
+  const probe = async (): Promise<boolean> => {
+    skip = undefined;
+    try {
+      return (await runOverRelay(node, sandbox, "echo ready")) === "ready\n";
+    } catch (error) {
+      skip = error instanceof SkipRow ? error : undefined;
+      throw error;
+    }
+  };
+  await waitFor("an answer of the guest", probe, READY_MS, 200).catch((error: unknown) => {
+    throw skip ?? error;
+  });
 }
 
 function startProcess(socket: Socket, command: string): Promise<{ status: number; bytes: Buffer }> {
@@ -146,7 +158,7 @@ export async function startGuestServer(
     throw new SkipRow("the guest has neither python3 nor perl to listen with: put one into the template");
   }
   const program = Buffer.from(found.endsWith("perl") ? PERL : PYTHON).toString("base64");
-  const file = `/tmp/${bench.label}-${port}`;
+  const file = `./${bench.label}-${port}`;
   await runOverRelay(
     node,
     sandbox,

@@ -42,7 +42,7 @@ export async function startNodeRig(
     await writeFile(tokenFile, `${ROOT}\n`, { mode: 0o600 });
     await writeFile(tenantFile, `acme ${TENANT}\n`, { mode: 0o600 });
     const secrets = [`--token-file=${tokenFile}`, `--tenant-file=${tenantFile}`];
-    const node = async (name: string, port: number, flags: readonly string[]): Promise<void> => {
+    const node = async (name: string, port: number, flags: readonly string[]): Promise<string | undefined> => {
       const stateDir = join(dir, name);
       await mkdir(stateDir, { mode: 0o700 });
       const child = await set.start({
@@ -59,10 +59,10 @@ export async function startNodeRig(
         env: cleanEnv({ OPERATOR_LOG_LEVEL: "info" }),
       });
       started.push(child);
-      await child.waitForOutput(/development node up/, 30_000);
+      return (await child.waitForOutput(/development node up address=\S+ isolation=(\w+)/, 30_000))[1];
     };
     const address = (port: number): string => `127.0.0.1:${port}`;
-    await Promise.all([
+    const [kept] = await Promise.all([
       node("a", a, [...secrets, `--peers=${address(b)}`, `--pool=${IMAGE}=2`]),
       node("b", b, [...secrets, `--peers=${address(a)}`, `--pool=${IMAGE}=2`]),
       node("limited", limited, [
@@ -91,6 +91,7 @@ export async function startNodeRig(
         openUrl: address(open),
         withoutEgressUrl: address(limited),
         keepPools: false,
+        sharedPorts: kept === "process",
       },
       [Symbol.asyncDispose]: close,
     };

@@ -23,6 +23,8 @@ export interface NodeTargetOptions {
   readonly withoutEgressUrl?: string | undefined;
   /** Rows that change pools are skipped. */
   readonly keepPools: boolean;
+  /** Guests of the node cannot listen at the same port. @default false */
+  readonly sharedPorts?: boolean;
 }
 
 /** The node under test and what belongs to it. */
@@ -40,6 +42,7 @@ export interface NodeTarget extends AsyncDisposable {
   readonly open: NodeClient | undefined;
   readonly withoutEgress: NodeClient;
   readonly keepPools: boolean;
+  readonly sharedPorts: boolean;
 }
 
 /** Looks at the node and its peers. Throws an error with what to change when the suite cannot run against it. */
@@ -97,6 +100,7 @@ export async function findTarget(options: NodeTargetOptions): Promise<NodeTarget
       open: options.openUrl === undefined ? (guarded ? undefined : node) : open(options.openUrl, undefined),
       withoutEgress: options.withoutEgressUrl === undefined ? node : open(options.withoutEgressUrl, options.token),
       keepPools: options.keepPools,
+      sharedPorts: options.sharedPorts ?? false,
       [Symbol.asyncDispose]: close,
     };
   } catch (error) {

@@ -137,15 +137,15 @@ export function captureRows(ground: Ground): readonly RowGroup[] {
         run: async () => {
           const claim = await parent();
           await guestReady(node, claim);
-          await runOverRelay(node, claim, "echo before > /tmp/fork");
+          await runOverRelay(node, claim, "echo before > fork-note");
           const [child] = children(
             expectJson(await post(node, claim, "fork", { token: claim.token, count: 1 }), 200, "fork"),
           );
           assert.ok(child !== undefined);
           await guestReady(node, child);
-          await runOverRelay(node, child, "echo child >> /tmp/fork");
-          assert.equal(await runOverRelay(node, claim, "cat /tmp/fork"), "before\n");
-          assert.equal(await runOverRelay(node, child, "cat /tmp/fork"), "before\nchild\n");
+          await runOverRelay(node, child, "echo child >> fork-note");
+          assert.equal(await runOverRelay(node, claim, "cat fork-note"), "before\n");
+          assert.equal(await runOverRelay(node, child, "cat fork-note"), "before\nchild\n");
         },
       },
       {
@@ -218,7 +218,7 @@ export function captureRows(ground: Ground): readonly RowGroup[] {
         run: async () => {
           const { claim } = await source();
           await guestReady(node, claim);
-          await runOverRelay(node, claim, "echo kept > /tmp/point");
+          await runOverRelay(node, claim, "echo kept > point-note");
           const reply = expectJson(await post(node, claim, "checkpoint", { token: claim.token }), 200, "checkpoint");
           const { id } = reply["checkpoint"] as CheckpointRecord;
           const before = await claimsOf(bench, node);
@@ -228,7 +228,7 @@ export function captureRows(ground: Ground): readonly RowGroup[] {
           assert.deepEqual([row.from_checkpoint, row.claim_ref ?? ""], [id, ""]);
           assert.deepEqual(await claimsOf(bench, node), { ...before, clone: before.clone + 1 }, "claims by tier");
           await guestReady(node, made);
-          assert.equal(await runOverRelay(node, made, "cat /tmp/point"), "kept\n");
+          assert.equal(await runOverRelay(node, made, "cat point-note"), "kept\n");
         },
       },
       {

@@ -115,7 +115,8 @@ export function meshClaimRows(ground: Ground): readonly RowGroup[] {
             "no warm guest is kept",
           );
           assert.equal((await bench.row(node, live.id)).hibernated, false);
-          expectStatus(await bench.call(node, "POST", `/v1/sandboxes/${live.id}/renew`, { text: "" }), 200, "renew");
+          const path = `/v1/sandboxes/${live.id}/renew`;
+          expectStatus(await bench.call(node, "POST", path, { bearer: live.token }), 200, "renew");
           for (let time = 0; time < 2; time += 1) {
             expectStatus(await bench.call(node, "DELETE", "/v1/drain"), 200, "undrain");
           }
@@ -151,8 +152,9 @@ export function meshClaimRows(ground: Ground): readonly RowGroup[] {
         title: "paused claims count",
         run: async () => {
           const { limited, claims } = await full();
-          const id = claims[0]?.id ?? "";
-          expectStatus(await bench.call(limited, "POST", `/v1/sandboxes/${id}/hibernate`), 204, "hibernate");
+          const [claim] = claims;
+          const path = `/v1/sandboxes/${claim?.id}/hibernate`;
+          expectStatus(await bench.call(limited, "POST", path, { bearer: claim?.token ?? null }), 204, "hibernate");
           expectNodeError(await ask(limited, { template, no_redirect: true }), 429, "claim", /cap/);
         },
       },
@@ -161,8 +163,9 @@ export function meshClaimRows(ground: Ground): readonly RowGroup[] {
         title: "a released claim makes room",
         run: async () => {
           const { limited, claims } = await full();
-          const id = claims.at(-1)?.id ?? "";
-          expectStatus(await bench.call(limited, "POST", `/v1/sandboxes/${id}/release`), 204, "release");
+          const claim = claims.at(-1);
+          const path = `/v1/sandboxes/${claim?.id}/release`;
+          expectStatus(await bench.call(limited, "POST", path, { bearer: claim?.token ?? null }), 204, "release");
           await bench.claim(limited, { template });
         },
       },
