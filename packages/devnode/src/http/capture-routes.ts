@@ -3,8 +3,7 @@ import type { Caller } from "../node/access.ts";
 import { Refusal } from "../node/refusal.ts";
 import { readCheckpointBody, readCheckpointClaim, readFork, readPromote } from "./body.ts";
 import { replyJson, replyNothing } from "./replies.ts";
-import { handOver, type Route } from "./route.ts";
-import type { RouteOptions } from "./routes.ts";
+import { handOver, type Route, type RouteOptions } from "./route.ts";
 
 /** Forks, checkpoints and promotions: node API §7.5 and §8.1 to §8.5, and the probe of §8.8. */
 export function createCaptureRoutes({ node, access }: RouteOptions): readonly Route[] {

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Access } from "../node/access.ts";
 import type { Node } from "../node/node.ts";
 import { replyJson } from "./replies.ts";
 
@@ -19,6 +20,13 @@ export interface Route {
   /** Message of a 500. */
   readonly failure: string;
   readonly handle: (call: RouteCall) => Promise<void> | void;
+}
+
+/** What the routes need. */
+export interface RouteOptions {
+  readonly node: Node;
+  readonly access: Access;
+  readonly address: () => string | undefined;
 }
 
 /**

@@ -1,19 +1,11 @@
-import type { Access } from "../node/access.ts";
-import type { IndexFilter, Node } from "../node/node.ts";
+import type { IndexFilter } from "../node/node.ts";
 import { Refusal } from "../node/refusal.ts";
 import type { Sandbox } from "../node/sandbox.ts";
 import { readClaim, readPoolsBody, readRenew } from "./body.ts";
 import { createCaptureRoutes } from "./capture-routes.ts";
 import { replyJson, replyNothing, replyText } from "./replies.ts";
-import { handOver, type Route, type RouteCall } from "./route.ts";
+import { handOver, type Route, type RouteCall, type RouteOptions } from "./route.ts";
 import { createTemplateRoutes } from "./template-routes.ts";
-
-/** What the routes need. */
-export interface RouteOptions {
-  readonly node: Node;
-  readonly access: Access;
-  readonly address: () => string | undefined;
-}
 
 /** The routes of node API §4 that this node has, but for the relay, which is an upgrade. */
 export function createRoutes(options: RouteOptions): readonly Route[] {

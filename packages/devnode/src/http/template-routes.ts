@@ -3,8 +3,7 @@ import { readPoolKey } from "../node/pool-key.ts";
 import { Refusal } from "../node/refusal.ts";
 import { readInstanceMetadata, readLabels } from "./body.ts";
 import { replyJson, replyNothing } from "./replies.ts";
-import type { Route } from "./route.ts";
-import type { RouteOptions } from "./routes.ts";
+import type { Route, RouteOptions } from "./route.ts";
 
 /** Promoted templates and what a guest is told about itself: node API §8.6, §8.7 and §7.7. */
 export function createTemplateRoutes({ node, access }: RouteOptions): readonly Route[] {
