@@ -5,9 +5,10 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { setTimeout as delay } from "node:timers/promises";
 
-import { callApi, createSandbox, type Created, killSandbox } from "../src/api.ts";
+import { callApi, createSandbox, type Created, killSandbox, runInGuest } from "../src/api.ts";
 import type { HarnessRow } from "../src/harness-rows.ts";
-import type { ProcessSet } from "../src/processes.ts";
+import { waitFor } from "../src/polling.ts";
+import type { ManagedProcess, ProcessSet } from "../src/processes.ts";
 import { cleanEnv } from "../src/programs.ts";
 import type { RigFacts } from "../src/rig.ts";
 
@@ -20,6 +21,15 @@ interface Done {
   readonly err: string;
 }
 
+/** A line as `sandbox logs --format json` prints it. */
+interface LoggedLine {
+  readonly timestamp: string;
+  readonly level: string;
+  readonly logger: string;
+  readonly message: string;
+  readonly pid: number;
+}
+
 const RUNNER = fileURLToPath(new URL("../node_modules/@e2b/cli/dist/index.js", import.meta.url));
 const UNKNOWN = "sb-0000000000000000";
 
@@ -28,9 +38,9 @@ export function cliRows(set: ProcessSet, rig: RigFacts): { rows: readonly Harnes
   let home: Promise<string> | undefined;
   let shared: Promise<Created> | undefined;
 
-  const cli = async (args: readonly string[], input?: string | Uint8Array, key?: string): Promise<Done> => {
+  const start = async (args: readonly string[], input?: string | Uint8Array, key?: string): Promise<ManagedProcess> => {
     home ??= mkdtemp(join(tmpdir(), "conformance-cli-"));
-    const child = await set.start({
+    return set.start({
       name: `e2b ${args.slice(0, 2).join(" ")}`,
       command: process.execPath,
       args: [RUNNER, ...args],
@@ -47,6 +57,9 @@ export function cliRows(set: ProcessSet, rig: RigFacts): { rows: readonly Harnes
       },
       ...(input === undefined ? {} : { input }),
     });
+  };
+  const cli = async (args: readonly string[], input?: string | Uint8Array, key?: string): Promise<Done> => {
+    const child = await start(args, input, key);
     const timer = setTimeout(() => child.signal("SIGKILL", true), 30_000);
     const { code } = await child.ended;
     clearTimeout(timer);
@@ -66,15 +79,142 @@ export function cliRows(set: ProcessSet, rig: RigFacts): { rows: readonly Harnes
     return shared;
   };
 
+  const logged = async (...args: readonly string[]): Promise<LoggedLine[]> => {
+    const lines = (await ok(["sandbox", "logs", "--format", "json", ...args])).trim().split("\n");
+    return lines.filter((line) => line !== "").map((line) => JSON.parse(line) as LoggedLine);
+  };
+
   const rows: HarnessRow[] = [
     {
       id: "C1",
-      title: "sandbox logs of a known sandbox: exit 0, no line",
+      title: "sandbox logs of a sandbox that printed nothing: exit 0, no line",
       run: async () => {
         const out = await ok(["sandbox", "logs", (await sandbox()).sandboxID]);
         assert.match(out, /Logs for sandbox/);
         assert.equal(out.trim().split("\n").length, 1, out);
         assert.equal(await ok(["sandbox", "logs", "--format", "json", (await sandbox()).sandboxID]), "");
+      },
+    },
+    {
+      id: "C1a",
+      title: "sandbox logs has what commands printed, in order; level, logger and JSON",
+      run: async () => {
+        const own = await createSandbox(rig);
+        const id = own.sandboxID;
+        await ok(["sandbox", "exec", id, "echo one; echo 'zwei € \"2\"'"]);
+        await runInGuest(rig, own, "echo three >&2");
+        await runInGuest(rig, own, "printf 'four\\nno end'");
+        const lines = await logged(id);
+        assert.deepEqual(
+          lines.map(({ message, level, logger }) => [message, level, logger]),
+          [
+            ["one", "info", "process.stdout"],
+            ['zwei € "2"', "info", "process.stdout"],
+            ["three", "error", "process.stderr"],
+            ["four", "info", "process.stdout"],
+            ["no end", "info", "process.stdout"],
+          ],
+        );
+        const times = lines.map(({ timestamp }) => Date.parse(timestamp));
+        assert.deepEqual(
+          times.toSorted((a, b) => a - b),
+          times,
+        );
+        assert.ok(Math.abs((times[0] ?? 0) - Date.now()) < 60_000, `times are now: ${lines[0]?.timestamp}`);
+        assert.equal(lines[0]?.pid, lines[1]?.pid);
+        assert.notEqual(lines[0]?.pid, lines[2]?.pid);
+        for (const args of [
+          ["--level", "error"],
+          ["--loggers", "process.stderr"],
+        ]) {
+          const some = await logged(...args, id);
+          assert.deepEqual(
+            some.map(({ message }) => message),
+            ["three"],
+            args.join(" "),
+          );
+        }
+        const pretty = await ok(["sandbox", "logs", id]);
+        assert.match(pretty, /Logs for sandbox[^]*INFO[^\n]*'one'[^]*'zwei € "2"'[^]*ERROR[^\n]*'three'[^]*'no end'/);
+        await killSandbox(rig, id);
+      },
+    },
+    {
+      id: "C1b",
+      title: "sandbox logs has the output of a command whose client has left, and of a flood its end",
+      run: async () => {
+        const own = await createSandbox(rig);
+        const id = own.sandboxID;
+        await ok(["sandbox", "exec", "-b", id, "until [ -e /tmp/go ]; do sleep 0.1; done; echo later"]);
+        assert.deepEqual(await logged(id), []);
+        await runInGuest(rig, own, "touch /tmp/go");
+        await waitFor(
+          "the later line",
+          async () => (await logged(id)).some(({ message }) => message === "later"),
+          10_000,
+        );
+        await runInGuest(rig, own, "seq 1 400000 > /tmp/n; cat /tmp/n");
+        const numbers = (await logged(id)).map(({ message }) => Number(message));
+        assert.ok(numbers.length >= 1000 && numbers.length <= 10_000, `${numbers.length} lines`);
+        assert.deepEqual(
+          numbers,
+          Array.from(numbers, (_, index) => 400_000 - numbers.length + 1 + index),
+        );
+        await killSandbox(rig, id);
+      },
+    },
+    {
+      id: "C1c",
+      title: "the second version of the log pages by time both ways, with level and text",
+      run: async () => {
+        const own = await createSandbox(rig);
+        const page = async (query: string): Promise<{ message: string; timestamp: string }[]> => {
+          const reply = await callApi(rig, "GET", `/v2/sandboxes/${own.sandboxID}/logs?${query}`);
+          assert.equal(reply.status, 200, reply.text);
+          return (JSON.parse(reply.text) as { logs: { message: string; timestamp: string }[] }).logs;
+        };
+        await runInGuest(rig, own, "for i in 1 2 3 4 5 6 7 8 9; do echo out $i; sleep 0.01; done; echo bad >&2");
+        for (const [direction, step] of [
+          ["forward", 1],
+          ["backward", -1],
+        ] as const) {
+          const seen: string[] = [];
+          let cursor = "";
+          for (;;) {
+            const lines = await page(`limit=2&direction=${direction}${cursor}`);
+            const last = lines.at(-1);
+            if (last === undefined) {
+              break;
+            }
+            seen.push(...lines.map(({ message }) => message));
+            cursor = `&cursor=${Date.parse(last.timestamp) + step}`;
+          }
+          const inOrder = step === 1 ? seen : seen.toReversed();
+          assert.deepEqual(inOrder, [...Array.from({ length: 9 }, (_, index) => `out ${index + 1}`), "bad"], direction);
+        }
+        const texts = async (query: string): Promise<string[]> => (await page(query)).map(({ message }) => message);
+        assert.deepEqual(await texts("level=warn"), ["bad"]);
+        assert.deepEqual(await texts("search=t%205"), ["out 5"]);
+        assert.deepEqual(await texts("search=T%205"), []);
+        await killSandbox(rig, own.sandboxID);
+      },
+    },
+    {
+      id: "C1d",
+      title: "sandbox logs of a paused sandbox: exit 0, no line, and it stays paused",
+      run: async () => {
+        const own = await createSandbox(rig);
+        const id = own.sandboxID;
+        await runInGuest(rig, own, "echo before");
+        assert.equal((await callApi(rig, "POST", `/sandboxes/${id}/pause`)).status, 204);
+        assert.deepEqual(await logged(id), []);
+        assert.match((await callApi(rig, "GET", `/sandboxes/${id}`)).text, /"state":"paused"/);
+        await runInGuest(rig, own, "echo after");
+        assert.deepEqual(
+          (await logged(id)).map(({ message }) => message),
+          ["before", "after"],
+        );
+        await killSandbox(rig, id);
       },
     },
     {
@@ -88,14 +228,24 @@ export function cliRows(set: ProcessSet, rig: RigFacts): { rows: readonly Harnes
     },
     {
       id: "C3",
-      title: "sandbox logs -f ends when the sandbox is killed",
+      title: "sandbox logs -f shows each line once as it comes, and ends when the sandbox is killed",
       run: async () => {
         const own = await createSandbox(rig);
-        const following = cli(["sandbox", "logs", "-f", own.sandboxID]);
-        await delay(2_500);
+        await runInGuest(rig, own, "echo line 0");
+        const child = await start(["sandbox", "logs", "-f", "--format", "json", own.sandboxID]);
+        const timer = setTimeout(() => child.signal("SIGKILL", true), 60_000);
+        await child.waitForOutput(/line 0/, 20_000);
+        await runInGuest(rig, own, "for i in 1 2 3 4 5; do echo line $i; sleep 0.2; done; echo line 6 >&2");
+        await child.waitForOutput(/line 6/, 20_000);
         await killSandbox(rig, own.sandboxID);
-        const done = await following;
-        assert.ok(done.code === 0 || done.code === 1, `exit ${done.code}`);
+        const { code } = await child.ended;
+        clearTimeout(timer);
+        assert.ok(code === 0 || code === 1, `exit ${code}`);
+        const seen = child.stdout().match(/"message":"line \d"/g);
+        assert.deepEqual(
+          seen,
+          [0, 1, 2, 3, 4, 5, 6].map((index) => `"message":"line ${index}"`),
+        );
       },
     },
     {
