@@ -51,7 +51,7 @@ export interface NodeInfoReply {
 }
 
 /** Longest life of a sandbox that a row makes, should the run end without cleaning up. */
-export const LEASE_SECONDS = 180;
+const LEASE_SECONDS = 180;
 
 /** Calls of nodes under test, with a memory of everything that must be undone. */
 export interface Bench {

@@ -40,7 +40,7 @@ export async function poolOf(bench: Bench, node: NodeClient, key: PoolKey): Prom
 }
 
 /** Waits until a node keeps this many guests of a key ready. */
-export async function warmed(bench: Bench, node: NodeClient, key: PoolKey, count = 1): Promise<void> {
+async function warmed(bench: Bench, node: NodeClient, key: PoolKey, count = 1): Promise<void> {
   await waitFor(
     `${count} warm guests of ${key.template} at ${node.address}`,
     async () => ((await poolOf(bench, node, key))?.warm ?? 0) >= count,
@@ -105,7 +105,7 @@ export async function notRedirected(ask: () => Promise<NodeReply>): Promise<Node
 }
 
 /** Seconds from a node's answer to a time that it names, by the node's own clock. */
-export function secondsUntil(reply: NodeReply, time: unknown): number {
+function secondsUntil(reply: NodeReply, time: unknown): number {
   const sent = typeof reply.headers["date"] === "string" ? Date.parse(reply.headers["date"]) : Date.now();
   return (Date.parse(String(time)) - sent) / 1000;
 }
