@@ -246,18 +246,26 @@ describe("snapshot", () => {
     nodes.calls.length = 0;
     await expect(store.snapshot("team-a", "key", ID, "x".repeat(57))).rejects.toMatchObject({
       code: "bad_request",
-      message: expect.stringMatching(/namespace "team-a".* 1 to 56 /),
+      message: expect.stringMatching(/namespace "team-a".* at most 56 /),
     });
     expect(nodes.calls).toStrictEqual([]);
   });
 
-  it.each(["", "a b", "ä", "a\n", "a?b", "x\u0000"])("V6: of the name %j is refused, with the room", async (name) => {
+  it.each(["a b", "ä", "a\n", "a?b", "x\u0000"])("V6: of the name %j is refused, with the room", async (name) => {
     const { store, nodes } = fleet();
     await expect(store.snapshot("team-a", "key", ID, name)).rejects.toMatchObject({
       code: "bad_request",
-      message: expect.stringContaining("1 to 56"),
+      message: expect.stringContaining("at most 56"),
     });
     expect(nodes.calls).toStrictEqual([]);
+  });
+
+  it("V6: without a name is stamped with the namespace alone, and has none when it is listed", async () => {
+    const { store, nodes } = fleet();
+    await expect(store.snapshot("team-a", "key", ID, "")).resolves.toMatchObject({ name: "" });
+    expect(nodes.calls).toMatchObject([{ verb: "checkpoint", id: ID, name: "team-a/" }]);
+    await expect(store.snapshots("team-a", "key")).resolves.toMatchObject([{ name: "" }]);
+    await expect(store.snapshots("team", "key")).resolves.toStrictEqual([]);
   });
 
   it.each(["-x", "ä", "", "a/b", "n".repeat(63)])("V6: in the namespace %j is refused", async (namespace) => {

@@ -236,7 +236,7 @@ export interface SandboxCaptures {
     options?: CallOptions,
   ): Promise<readonly Assignment[]>;
   /**
-   * A snapshot under a name of this namespace. The sandbox goes on.
+   * A snapshot under a name of this namespace, which may be empty. The sandbox goes on.
    * @throws ScaleError `bad_request` for a name that does not fit; the message says how much room there is.
    */
   snapshot(namespace: string, node: string, id: string, name: string, options?: CallOptions): Promise<Snapshot>;

@@ -4,7 +4,7 @@ const MAX_LENGTH = 63;
 const PATTERN = /^[a-zA-Z0-9][a-zA-Z0-9._:/-]*$/;
 
 /**
- * The name that a snapshot has on its node: `<namespace>/<name>`. Store §11.1.
+ * The name that a snapshot has on its node: `<namespace>/<name>`. An unnamed one has the empty name. Store §11.1.
  * @throws ScaleError `bad_request` with the room that the namespace leaves.
  */
 export function stampedName(namespace: string, name: string): string {
@@ -12,11 +12,11 @@ export function stampedName(namespace: string, name: string): string {
   if (namespace === "" || namespace.includes("/")) {
     throw badRequest("checkpoint", "a snapshot needs a namespace without a slash");
   }
-  if (name === "" || stamped.length > MAX_LENGTH || !PATTERN.test(stamped)) {
+  if (stamped.length > MAX_LENGTH || !PATTERN.test(stamped)) {
     const room = Math.max(MAX_LENGTH - namespace.length - 1, 0);
     throw badRequest(
       "checkpoint",
-      `a snapshot name in namespace "${namespace}" has 1 to ${room} of the characters a-z A-Z 0-9 . _ : / -`,
+      `a snapshot name in namespace "${namespace}" has at most ${room} of the characters a-z A-Z 0-9 . _ : / -`,
     );
   }
   return stamped;
