@@ -1,13 +1,15 @@
 /**
  * What the daemon inside a guest speaks: the schemas of its two Connect services, the call that prepares a fresh guest
- * ({@link initGuest}), the one that reads its log ({@link readGuestLogs}) and signed file addresses.
+ * ({@link initGuest}), those that read its log ({@link readGuestLogs}) and its documents ({@link readGuestJson}), and signed
+ * file addresses.
  *
- * The services are for any Connect transport; the two calls need none, since each runs over a single raw connection.
+ * The services are for any Connect transport; the calls need none, since each runs over a single raw connection.
  */
 export * from "../gen/filesystem_pb.js";
 export * from "../gen/process_pb.js";
 export { EnvdClientError, type EnvdClientErrorCode, type EnvdClientErrorDetails } from "./errors.ts";
 export type { DialGuest } from "./guest-call.ts";
+export { readGuestJson, type ReadGuestJsonOptions } from "./guest-json.ts";
 export {
   GUEST_LOGS_PATH,
   GUEST_LOGS_TYPE,
