@@ -24,10 +24,10 @@ const metric = async (node: FakeNode, name: string): Promise<string | undefined>
 
 describe("§13.3.18 a fork", () => {
   test.each([
-    [{ count: 0 }, "invalid fork count: 0 is not from 1 to 16"],
-    [{ count: 17 }, "invalid fork count: 17 is not from 1 to 16"],
-    [{ count: -1 }, "invalid fork count: -1 is not from 1 to 16"],
-    [{}, "invalid fork count: 0 is not from 1 to 16"],
+    [{ count: 0 }, "invalid fork count: 0 is not from 1 to 16 (max_fork_count)"],
+    [{ count: 17 }, "invalid fork count: 17 is not from 1 to 16 (max_fork_count)"],
+    [{ count: -1 }, "invalid fork count: -1 is not from 1 to 16 (max_fork_count)"],
+    [{}, "invalid fork count: 0 is not from 1 to 16 (max_fork_count)"],
     [{ count: 1.5 }, "invalid request body"],
     [{ count: 1, on_expire: "explode" }, 'on_expire must be "destroy" or "archive", not "explode"'],
     ["", "invalid request body"],

@@ -51,7 +51,7 @@ const MAX_FORK_COUNT = 16;
 /** @throws Refusal 400 */
 function checkForkCount(count: number): void {
   if (count < 1 || count > MAX_FORK_COUNT) {
-    throw new Refusal(400, `invalid fork count: ${count} is not from 1 to ${MAX_FORK_COUNT}`);
+    throw new Refusal(400, `invalid fork count: ${count} is not from 1 to ${MAX_FORK_COUNT} (max_fork_count)`);
   }
 }
 
