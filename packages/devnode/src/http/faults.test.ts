@@ -212,6 +212,24 @@ describe("a fault", () => {
     expect((await node.api.call("POST", `/v1/sandboxes/${row?.id}/release`)).status).toBe(204);
   });
 
+  test("drop-reply keeps the children of a fork and the branch of a checkpoint", async () => {
+    await using node = await start();
+    const { id, token } = await node.api.claim();
+    const taken = await node.api.call("POST", `/v1/sandboxes/${id}/checkpoint`, { token });
+    const checkpoint = (taken.json() as { checkpoint: { id: string } }).checkpoint.id;
+    await order(
+      node,
+      { kind: "drop-reply", path: "/v1/sandboxes/*/fork", times: 1 },
+      { kind: "drop-reply", path: "/v1/checkpoints/*/claim", times: 1 },
+    );
+    expect(await outcome(node, "POST", `/v1/sandboxes/${id}/fork`, JSON.stringify({ token, count: 2 }))).toBe(
+      "ECONNRESET",
+    );
+    expect((await node.api.rows()).length).toBe(3);
+    expect(await outcome(node, "POST", `/v1/checkpoints/${checkpoint}/claim`, "{}")).toBe("ECONNRESET");
+    expect((await node.api.rows()).map((row) => row.from_checkpoint)).toContain(checkpoint);
+  });
+
   test("drop-reply keeps the claim also when the client left before it was carried out", async () => {
     const { promise: started, resolve: go } = Promise.withResolvers<void>();
     await using node = await start({ start: () => started });
