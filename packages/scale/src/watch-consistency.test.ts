@@ -105,7 +105,7 @@ async function expected(store: SandboxStore, options: WatchOptions): Promise<Rea
 const versions = (mirror: Mirror): ReadonlyMap<string, string> =>
   new Map([...mirror.held].map(([name, { version }]) => [name, version]));
 
-const name = fc.constantFrom("n/x", "n/y", "m/x", "m/y", "x", "default/x");
+const name = fc.constantFrom("n/x", "n/x", "n/y", "m/x", "x", "default/x");
 const node = fc.constantFrom(...NODES);
 const made = fc
   .record({ name, id: fc.constantFrom("", "sb_1", "sb_2", "sb_3"), phase: fc.constantFrom("Running", "Hibernated") })
@@ -125,14 +125,14 @@ const step = fc.oneof(
   fc.record({ does: fc.constant("turn" as const), node }),
   fc.record({ does: fc.constant("copy" as const), node }),
   fc.record({ does: fc.constant("lose" as const), node }),
-  fc.record({ does: fc.constantFrom("claim" as const, "pause" as const, "release" as const), name }),
+  fc.record({ does: fc.constantFrom("claim" as const, "pause" as const, "resume" as const, "release" as const), name }),
   fc.record({ does: fc.constant("publish" as const), node }),
   fc.record({ does: fc.constant("tick" as const) }),
 );
 
 it("a watch tells of everything that its selection ever shows at a tick, in steps that fit together", async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { maxLength: 40 }), fc.nat(10), async (steps, lag) => {
+    fc.asyncProperty(fc.array(step, { maxLength: 60 }), fc.nat(10), async (steps, lag) => {
       const nodes = new ScriptedNodes();
       const source = new KeepingSource();
       NODES.forEach((key) => source.put(key, []));
@@ -188,6 +188,7 @@ it("a watch tells of everything that its selection ever shows at a tick, in step
             }
             break;
           case "pause":
+          case "resume":
           case "release": {
             const target = own.at(-1);
             if (target !== undefined) {
@@ -234,6 +235,6 @@ it("a watch tells of everything that its selection ever shows at a tick, in step
       await Promise.all(running);
       expect(vi.getTimerCount()).toBe(0);
     }),
-    { numRuns: 150 },
+    { numRuns: 200 },
   );
 });
