@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { InventoryEntry } from "./domain.ts";
 import type { Logger, NodeSandbox, SandboxStore } from "./ports.ts";
+import { sandboxObject } from "./sandbox-object.ts";
 import { createStore } from "./store.ts";
 import type { StoreOptions } from "./store.ts";
 import { answers, fails, ScriptedNodes, StaticInventorySource, staysSilent } from "./testing/index.ts";
@@ -55,6 +56,12 @@ describe("list", () => {
       "team/ä@a",
     ]);
     expect(store.list().map((sandbox) => sandbox.paused)).toStrictEqual([false, false, false, false, true]);
+    expect(store.list().map(sandboxObject)).toMatchObject(
+      ["b", "b", "a", "b", "a"].map((node) => ({
+        metadata: { labels: { "sandbox.cocoonstack.io/node": node } },
+        status: { nodeName: node },
+      })),
+    );
   });
 
   it("R2: keeps to one namespace", () => {
