@@ -2,6 +2,7 @@ import { getEventListeners } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import {
   createNodePool,
@@ -11,7 +12,7 @@ import {
   type NodePool,
   type SandboxdClient,
 } from "./index.ts";
-import { closedAddress, httpServer, tcpServer, tlsServer, type TestServer } from "./testing/servers.ts";
+import { closedAddress, fickleServer, httpServer, tcpServer, tlsServer, type TestServer } from "./testing/servers.ts";
 import { selfSigned } from "./testing/self-signed.ts";
 
 function clientOf(pool: NodePool, address: string, requestTimeoutMs?: number): SandboxdClient {
@@ -229,6 +230,44 @@ describe("a failure to connect", () => {
     await pool.close();
     const error = await failure(clientOf(pool, "127.0.0.1:9").wake("sb_1"));
     expect(error).toMatchObject({ code: "unreachable", delivery: "no" });
+  });
+});
+
+describe("a connection that the node closes as it is used again", () => {
+  const row = JSON.stringify({ sandboxes: [] });
+
+  it("costs a read nothing", async () => {
+    const seen: string[] = [];
+    await using node = await fickleServer(row, seen);
+    await using pool = createNodePool();
+    const client = clientOf(pool, node.address);
+    await client.index();
+    await turn();
+    await expect(client.index()).resolves.toEqual([]);
+    expect(seen).toEqual(["GET /v1/sandboxes", "GET /v1/sandboxes", "GET /v1/sandboxes"]);
+  });
+
+  it.each([
+    ["a claim", (client: SandboxdClient) => client.claim({ template: "t" })],
+    ["a release", (client: SandboxdClient) => client.release("sb_1")],
+    ["a template's end", (client: SandboxdClient) => client.deleteTemplate({ template: "t" })],
+  ] as const)("fails %s, which is never sent twice", async (_name, call) => {
+    const seen: string[] = [];
+    await using node = await fickleServer(row, seen);
+    await using pool = createNodePool();
+    const client = clientOf(pool, node.address);
+    await client.index();
+    await turn();
+    const error = await failure(call(client));
+    expect(error).toMatchObject({ code: "connection_lost", delivery: "maybe" });
+    expect(seen).toHaveLength(2);
+  });
+
+  it("ends a read that breaks twice", async () => {
+    await using node = await tcpServer((socket) => socket.once("data", () => socket.destroy()));
+    await using pool = createNodePool();
+    expect((await failure(clientOf(pool, node.address).index())).code).toBe("connection_lost");
+    expect(node.accepted).toBe(2);
   });
 });
 

@@ -34,10 +34,6 @@ export interface ExchangeReply {
  */
 export function exchange(pool: NodePool, address: NodeAddress, request: ExchangeRequest): Promise<ExchangeReply> {
   return new Promise((resolve, reject) => {
-    const call = new Call(request, resolve, reject);
-    if (!call.arm()) {
-      return;
-    }
     const headers: Record<string, string> = { accept: "application/json" };
     if (request.authorization !== undefined) {
       headers["authorization"] = request.authorization;
@@ -45,31 +41,30 @@ export function exchange(pool: NodePool, address: NodeAddress, request: Exchange
     if (request.body !== undefined) {
       headers["content-type"] = "application/json";
     }
-    try {
-      pool.dispatcher.dispatch(
-        {
-          origin: address.origin,
-          path: request.path,
-          method: request.method,
-          headers,
-          body: request.body ?? null,
-        },
-        call,
-      );
-    } catch (error) {
-      call.onResponseError(undefined, error);
+    const options: Dispatcher.DispatchOptions = {
+      origin: address.origin,
+      path: request.path,
+      method: request.method,
+      headers,
+      body: request.body ?? null,
+    };
+    const call = new Call(request, (handler) => pool.dispatcher.dispatch(options, handler), resolve, reject);
+    if (call.arm()) {
+      call.dispatch();
     }
   });
 }
 
 class Call implements Dispatcher.DispatchHandler {
   readonly #request: ExchangeRequest;
+  readonly #dispatch: (handler: Dispatcher.DispatchHandler) => void;
   readonly #resolve: (reply: ExchangeReply) => void;
   readonly #reject: (error: SandboxdError) => void;
   readonly #onAbort: () => void;
   #timer: NodeJS.Timeout | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #settled = false;
+  #repeated = false;
   #status = 0;
   #cap = 0;
   #size = 0;
@@ -77,10 +72,12 @@ class Call implements Dispatcher.DispatchHandler {
 
   constructor(
     request: ExchangeRequest,
+    dispatch: (handler: Dispatcher.DispatchHandler) => void,
     resolve: (reply: ExchangeReply) => void,
     reject: (error: SandboxdError) => void,
   ) {
     this.#request = request;
+    this.#dispatch = dispatch;
     this.#resolve = resolve;
     this.#reject = reject;
     this.#onAbort = (): void => this.#stop("aborted", "aborted", request.signal?.reason);
@@ -96,6 +93,14 @@ class Call implements Dispatcher.DispatchHandler {
     signal?.addEventListener("abort", this.#onAbort, { once: true });
     this.#timer = setTimeout(() => this.#stop("timeout", `no complete reply within ${timeoutMs} ms`), timeoutMs);
     return true;
+  }
+
+  dispatch(): void {
+    try {
+      this.#dispatch(this);
+    } catch (error) {
+      this.onResponseError(undefined, error);
+    }
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -148,8 +153,25 @@ class Call implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | undefined, error: unknown): void {
+    if (this.#mayRepeat()) {
+      this.#repeated = true;
+      this.#controller = undefined;
+      this.dispatch();
+      return;
+    }
     const started = this.#controller !== undefined;
     this.#fail(started ? "connection_lost" : "unreachable", errorText(error), error);
+  }
+
+  /** Nodes close idle connections when they like: a GET that meets such a close is sent once more. */
+  #mayRepeat(): boolean {
+    return (
+      this.#request.method === "GET" &&
+      this.#controller !== undefined &&
+      this.#status === 0 &&
+      !this.#settled &&
+      !this.#repeated
+    );
   }
 
   #overCap(): void {

@@ -35,13 +35,32 @@ export class PollConnections {
     this.#settings = { ...settings, scratch: Buffer.allocUnsafeSlow(64 * 1024) };
   }
 
-  /** Sends a GET on an idle connection or a new one. @throws SandboxdError */
+  /**
+   * Sends a GET on an idle connection or a new one. Nodes close idle connections when they like: a GET that meets such
+   * a close is sent once more.
+   * @throws SandboxdError
+   */
   async get(address: NodeAddress, request: PollRequest): Promise<Buffer> {
     if (this.#closed) {
       throw new SandboxdError("unreachable", `${request.label}: the pool is closed`, { delivery: "no" });
     }
-    const idle = this.#idle.get(address.origin);
-    const connection = idle?.pop() ?? this.#open(address);
+    const kept = this.#idle.get(address.origin)?.pop();
+    if (kept === undefined) {
+      return this.#use(address, this.#open(address), request);
+    }
+    const began = performance.now();
+    try {
+      return await this.#use(address, kept, request);
+    } catch (error) {
+      if (kept.heard || !(error instanceof SandboxdError) || error.code !== "connection_lost" || this.#closed) {
+        throw error;
+      }
+    }
+    const timeoutMs = Math.max(1, request.timeoutMs - (performance.now() - began));
+    return this.#use(address, this.#open(address), { ...request, timeoutMs });
+  }
+
+  async #use(address: NodeAddress, connection: PollConnection, request: PollRequest): Promise<Buffer> {
     try {
       return await connection.get(request);
     } finally {
@@ -100,6 +119,7 @@ class PollConnection {
   #closed = false;
   #running: Running | undefined;
   #sent = false;
+  #heard = false;
 
   constructor(address: NodeAddress, settings: PollSettings, onClose: () => void) {
     const { connectTimeoutMs, keepAliveMs, ca, scratch } = settings;
@@ -133,6 +153,11 @@ class PollConnection {
     return this.#connected && !this.#closed && this.#running === undefined;
   }
 
+  /** Whether anything of the last reply came. */
+  get heard(): boolean {
+    return this.#heard;
+  }
+
   destroy(): void {
     this.#lost("the pool is closed");
   }
@@ -145,6 +170,7 @@ class PollConnection {
       const timer = setTimeout(() => this.#fail("timeout", `no complete reply within ${timeoutMs} ms`), timeoutMs);
       const parser = new ReplyParser(into);
       this.#sent = false;
+      this.#heard = false;
       this.#running = {
         request,
         parser,
@@ -191,6 +217,7 @@ class PollConnection {
       return;
     }
     const { parser, settle } = this.#running;
+    this.#heard = true;
     try {
       parser.push(chunk, size);
     } catch (error) {

@@ -2,7 +2,7 @@ import { getEventListeners } from "node:events";
 import { describe, expect, it } from "vitest";
 import { createNodePool, createNodePoller, ReplyBuffer, SandboxdError, type NodePoller } from "./index.ts";
 import { selfSigned } from "./testing/self-signed.ts";
-import { closedAddress, httpServer, tcpServer, tlsServer } from "./testing/servers.ts";
+import { closedAddress, fickleServer, httpServer, tcpServer, tlsServer } from "./testing/servers.ts";
 
 async function failure(call: Promise<unknown>): Promise<SandboxdError> {
   const error: unknown = await call.then(
@@ -37,6 +37,26 @@ describe("a poller", () => {
       `GET /v1/info ${node.address} Bearer root`,
       `GET /v1/sandboxes ${node.address} Bearer root`,
     ]);
+    expect(node.accepted).toBe(1);
+  });
+
+  it("asks once more, over a new connection, when the node closes the one it kept", async () => {
+    const seen: string[] = [];
+    await using node = await fickleServer("{}", seen);
+    await using pool = createNodePool();
+    const poller = createNodePoller({ address: node.address, pool });
+    for (let round = 0; round < 3; round += 1) {
+      expect((await info(poller)).toString()).toBe("{}");
+    }
+    expect(seen).toHaveLength(5);
+    expect(node.accepted).toBe(3);
+  });
+
+  it("does not ask again when a new connection breaks", async () => {
+    await using node = await tcpServer((socket) => socket.once("data", () => socket.destroy()));
+    await using pool = createNodePool();
+    const error = await failure(info(createNodePoller({ address: node.address, pool })));
+    expect(error.code).toBe("connection_lost");
     expect(node.accepted).toBe(1);
   });
 

@@ -33,6 +33,28 @@ export function tcpServer(
   return listen(createTcpServer({ allowHalfOpen: options.halfOpen ?? false }, handler), options.host);
 }
 
+/**
+ * Answers `body` to the first request of each connection and closes on the second, as a node does that gives up idle
+ * connections at the very moment they are used. `seen` gets the request lines.
+ */
+export function fickleServer(body: string, seen: string[]): Promise<TestServer> {
+  return tcpServer((socket) => {
+    let answered = false;
+    socket.on("data", (chunk: Buffer) => {
+      const line = /^[A-Z]+ \S+/.exec(chunk.toString("latin1"));
+      if (line !== null) {
+        seen.push(line[0]);
+      }
+      if (answered) {
+        socket.destroy();
+        return;
+      }
+      answered = true;
+      socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
+    });
+  });
+}
+
 /** Listens for TLS connections. */
 export function tlsServer(
   identity: { readonly cert: string; readonly key: string },
