@@ -10,7 +10,8 @@ const STEP_MS = 1;
 export function waits(late: readonly number[]): number[] {
   const all: number[] = [];
   for (const first of late) {
-    for (let wait = first; wait > 0; wait -= STEP_MS) {
+    all.push(first);
+    for (let wait = first - STEP_MS; wait > 0; wait -= STEP_MS) {
       all.push(wait);
     }
   }
@@ -21,21 +22,26 @@ export function waits(late: readonly number[]): number[] {
 export class LatenessMeter {
   readonly #late: number[] = [];
   #timer: NodeJS.Timeout | undefined;
+  #due = 0;
 
   start(): void {
     const next = (): void => {
-      const due = performance.now() + STEP_MS;
+      this.#due = performance.now() + STEP_MS;
       this.#timer = setTimeout(() => {
-        this.#late.push(Math.max(0, performance.now() - due));
+        this.#late.push(Math.max(0, performance.now() - this.#due));
         next();
       }, STEP_MS);
     };
     next();
   }
 
-  /** How late each timer fired, in milliseconds. */
+  /** How late each timer fired, in milliseconds; the last one is as late as it is now. */
   stop(): readonly number[] {
-    clearTimeout(this.#timer);
+    if (this.#timer !== undefined) {
+      clearTimeout(this.#timer);
+      this.#timer = undefined;
+      this.#late.push(Math.max(0, performance.now() - this.#due));
+    }
     return this.#late;
   }
 }

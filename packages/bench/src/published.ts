@@ -2,7 +2,7 @@
  * Numbers that the original project published for its own store, on its own machines: for the order of magnitude. What
  * counts is each figure's ratio to a baseline of the same run.
  */
-export const PUBLISHED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+const PUBLISHED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "store.get-by-name": { "26x100": "4.5 us, 13.5 KB", "200x2000": "38.9 us, 217 KB" },
   "store.get-by-id": { "200x2000": "68.9 us, 218 KB" },
   "store.warm-candidates.first": { "200x2000": "151 us, 69 KB" },

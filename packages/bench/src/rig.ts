@@ -4,8 +4,8 @@ import type { NodesCalls, NodesToServe } from "./processes/nodes.ts";
 import { start } from "./remote.ts";
 import type { Remote } from "./remote.ts";
 
-/** The API key of the front. */
-export const KEY = "e2b_bench";
+/** The API key of every front. */
+const KEY = "e2b_bench";
 
 /** Nodes in one process and the API before them in another: this process only makes the load. */
 export class Rig implements AsyncDisposable {
