@@ -38,7 +38,7 @@ export function parseSelection(options: Omit<SelectOptions, "signal">): Selectio
     matches: (sandbox) =>
       (namespace === "" || sandbox.namespace === namespace) &&
       matchesFields(fields, sandbox) &&
-      matchesLabels(labels, (key) => labelOf(sandbox, key)),
+      (labels.length === 0 || matchesLabels(labels, (key) => labelOf(sandbox, key))),
   };
 }
 
