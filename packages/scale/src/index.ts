@@ -21,6 +21,7 @@ export type {
   Snapshot,
 } from "./domain.ts";
 export type {
+  AgePosition,
   CallOptions,
   InventorySource,
   ListOptions,
@@ -37,8 +38,10 @@ export type {
   NodeFailureKind,
   NodeFork,
   NodeSandbox,
+  PageOptions,
   SandboxCaptures,
   SandboxEvent,
+  SandboxPage,
   SandboxQueries,
   SandboxStore,
   SelectOptions,

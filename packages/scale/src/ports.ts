@@ -176,6 +176,32 @@ export interface ListOptions extends CallOptions {
   readonly namespace?: string | undefined;
 }
 
+/** A place in the order by age: the one of the sandbox with this start and id. */
+export interface AgePosition {
+  /** Milliseconds since the epoch; 0 for a sandbox whose start no node reported. */
+  readonly startedMs: number;
+  readonly id: string;
+}
+
+/** Options of {@link SandboxStore.page}. */
+export interface PageOptions extends ListOptions {
+  /** @default false */
+  readonly newestFirst?: boolean | undefined;
+  /** Begin behind this place. */
+  readonly after?: AgePosition | undefined;
+  /** A positive whole number of sandboxes. @default all */
+  readonly limit?: number | undefined;
+  /** Which sandboxes are meant; asked about those alone that may come into the page. @default all */
+  readonly matches?: ((sandbox: Sandbox) => boolean) | undefined;
+}
+
+/** Some sandboxes in order of their age. */
+export interface SandboxPage {
+  readonly sandboxes: readonly Sandbox[];
+  /** Where to go on; absent when nothing follows. */
+  readonly next?: AgePosition | undefined;
+}
+
 /** Options of {@link SandboxQueries.select} and {@link SandboxQueries.watch}. */
 export interface SelectOptions extends ListOptions {
   /** Kubernetes label selector over the labels of a sandbox: equality and set forms. */
@@ -281,6 +307,13 @@ export interface SandboxStore extends SandboxCaptures, SandboxQueries {
   claim(namespace: string, name: string, pool: PoolKey, options?: ClaimOptions): Promise<Assignment>;
   /** Every listed sandbox, sorted by namespace and name in code-unit order. */
   list(options?: ListOptions): readonly Sandbox[];
+  /**
+   * Sandboxes in order of start and id, a page at a time, without those that have no id. A position is a place and not
+   * a count, so that changes between two pages neither repeat a sandbox nor skip one. Costs far less than `list`, and
+   * never holds the event loop for the whole fleet.
+   * @throws ScaleError `bad_request` for a limit that is no positive whole number.
+   */
+  page(options?: PageOptions): Promise<SandboxPage>;
   get(namespace: string, name: string, options?: CallOptions): Promise<Sandbox>;
   /**
    * The sandbox with this claim id, or with this public spelling of one. An empty namespace searches all of them.

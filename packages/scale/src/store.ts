@@ -1,4 +1,5 @@
 import type { Duplex } from "node:stream";
+import { AgePages } from "./age-pages.ts";
 import { Captures } from "./captures.ts";
 import { Deliveries } from "./deliveries.ts";
 import { DetachedWork, throwIfAborted } from "./detached-work.ts";
@@ -23,7 +24,9 @@ import type {
   ListOptions,
   Logger,
   NodeClients,
+  PageOptions,
   SandboxEvent,
+  SandboxPage,
   SandboxStore,
   SelectOptions,
   WatchOptions,
@@ -94,6 +97,7 @@ class ScatterGatherStore implements SandboxStore {
   readonly #captures: Captures;
   readonly #finder: SandboxFinder;
   readonly #list: SandboxList;
+  readonly #pages: AgePages;
   readonly #select: SandboxSelect;
   readonly #watches: SandboxWatches;
 
@@ -123,6 +127,7 @@ class ScatterGatherStore implements SandboxStore {
     this.#captures = new Captures({ calls, deliveries });
     this.#finder = new SandboxFinder({ source, views, overlay, logger, clients, index, liveTimeoutMs, concurrency });
     this.#list = new SandboxList({ source, views, overlay, logger });
+    this.#pages = new AgePages({ source, views, overlay });
     const reads = { source, views, overlay, logger, list: this.#list, finder: this.#finder };
     this.#select = new SandboxSelect(reads);
     this.#watches = new SandboxWatches({ ...reads, select: this.#select, pollMs: watchPollMs });
@@ -135,6 +140,10 @@ class ScatterGatherStore implements SandboxStore {
   list(options: ListOptions = {}): readonly Sandbox[] {
     throwIfAborted(options.signal);
     return this.#list.list(options.namespace ?? "");
+  }
+
+  page(options: PageOptions = {}): Promise<SandboxPage> {
+    return this.#pages.page(options);
   }
 
   async select(options: SelectOptions = {}): Promise<readonly Sandbox[]> {

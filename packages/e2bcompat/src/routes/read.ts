@@ -1,8 +1,8 @@
 import { json } from "../answer.ts";
 import type { Answer } from "../answer.ts";
 import type { Call } from "../call.ts";
-import { selectPage } from "../list-page.ts";
-import { parseListQuery } from "../list-query.ts";
+import { pageOptions } from "../list-page.ts";
+import { encodeCursor, parseListQuery } from "../list-query.ts";
 import { sandboxDetail } from "../present.ts";
 import { findSandbox } from "../service.ts";
 import type { Service } from "../service.ts";
@@ -35,22 +35,24 @@ function nodeTemplates(service: Service, namespace: string, asked: string | unde
   return [shown, `${BUILT_PREFIX}${namespace}/${shown}`];
 }
 
-function list(service: Service, call: Call, paged: boolean): Answer {
+async function list(service: Service, call: Call, paged: boolean): Promise<Answer> {
   const { settings, store } = service;
+  const { namespace, signal } = call;
   const query = parseListQuery(new URL(call.context.req.url).searchParams, paged);
-  const sandboxes = store.list({ namespace: call.namespace });
-  const page = selectPage(sandboxes, query, nodeTemplates(service, call.namespace, query.template));
+  const options = pageOptions(query, nodeTemplates(service, namespace, query.template));
+  const { sandboxes, next } = await store.page({ ...options, namespace, signal });
   const now = settings.now();
-  const items = page.items.map((sandbox) => sandboxDetail(settings, sandbox, sandbox, now));
-  return json(200, items, page.nextToken === undefined ? undefined : { "x-next-token": page.nextToken });
+  const items = sandboxes.map((sandbox) => sandboxDetail(settings, sandbox, sandbox, now));
+  // Clients ask for another page whenever they see a token.
+  return json(200, items, next === undefined ? undefined : { "x-next-token": encodeCursor(next, query.newestFirst) });
 }
 
 /** `GET /sandboxes`: everything at once. */
-export function listAll(service: Service, call: Call): Answer {
+export function listAll(service: Service, call: Call): Promise<Answer> {
   return list(service, call, false);
 }
 
 /** `GET /v2/sandboxes`: page by page. */
-export function listPage(service: Service, call: Call): Answer {
+export function listPage(service: Service, call: Call): Promise<Answer> {
   return list(service, call, true);
 }
