@@ -1,7 +1,7 @@
 import { constants } from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
 import { randomBytes } from "node:crypto";
-import { below, isVanished, openFolder } from "./tree-reading.ts";
+import { below, ifThere, openFolder } from "./tree-reading.ts";
 
 /** Where a guest's processes read what the operator says about it. */
 export const INSTANCE_DOCUMENT: { readonly folder: string; readonly name: string } = {
@@ -18,17 +18,12 @@ export async function putInstanceDocument(
   content: Uint8Array,
   owner: number | undefined,
 ): Promise<boolean> {
-  await using root = await openFolder(Buffer.from(tree));
-  let folder;
-  try {
-    folder = await openFolder(below(root.path, Buffer.from(INSTANCE_DOCUMENT.folder)));
-  } catch (error) {
-    if (isVanished(error)) {
-      return false;
-    }
-    throw error;
+  using root = openFolder(Buffer.from(tree));
+  const opened = ifThere(() => openFolder(below(root.path, Buffer.from(INSTANCE_DOCUMENT.folder))));
+  if (opened === undefined) {
+    return false;
   }
-  await using _ = folder;
+  using folder = opened;
   const draft = below(folder.path, Buffer.from(`.${INSTANCE_DOCUMENT.name}.${randomBytes(8).toString("hex")}`));
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
   const file = await open(draft, flags, 0o600);

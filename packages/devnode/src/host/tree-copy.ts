@@ -1,29 +1,25 @@
-import { constants, type Stats } from "node:fs";
 import {
-  chmod,
-  chown,
-  copyFile,
-  lchown,
-  link,
-  lstat,
-  lutimes,
-  mkdir,
-  open,
-  readlink,
-  symlink,
-  utimes,
-  type FileHandle,
-} from "node:fs/promises";
-import {
-  below,
-  isVanished,
-  openFile,
-  openFolder,
-  readable,
-  stablePath,
-  type OpenFolder,
-  type TreePath,
-} from "./tree-reading.ts";
+  chmodSync,
+  chownSync,
+  closeSync,
+  constants,
+  copyFileSync,
+  fstatSync,
+  lchownSync,
+  linkSync,
+  lstatSync,
+  lutimesSync,
+  mkdirSync,
+  read,
+  readlinkSync,
+  symlinkSync,
+  utimesSync,
+  type Stats,
+} from "node:fs";
+import { copyFile, open, type FileHandle } from "node:fs/promises";
+import { promisify } from "node:util";
+import { runPaced, type Steps } from "../shared/paced.ts";
+import { below, ifThere, openFile, openFolder, readRight, stablePath, type TreePath } from "./tree-reading.ts";
 
 /** Options of {@link copyTree}. */
 export interface CopyTreeOptions {
@@ -37,14 +33,10 @@ export interface CopyTreeOptions {
 
 /** Folders in folders: each holds a descriptor open, and a guest decides how many there are. */
 const MAX_DEPTH = 256;
-/** Files that are copied side by side. */
-const PARALLEL = 8;
 const CHUNK = 1024 * 1024;
 /** Unit of holes that a copy keeps. */
 const HOLE = 64 * 1024;
 const ZEROS: Buffer = Buffer.alloc(HOLE);
-/** Larger files are copied in steps, so that an abort need not wait for them. */
-const STEPWISE_ABOVE = 8 * CHUNK;
 const SET_ID = 0o6000;
 
 /**
@@ -56,7 +48,8 @@ const SET_ID = 0o6000;
  */
 export async function copyTree(from: string, to: string, options: CopyTreeOptions = {}): Promise<void> {
   const source = Buffer.from(from);
-  if (!(await new TreeCopy(options).folder(source, Buffer.from(to), "", await lstat(source), 0))) {
+  const steps = new TreeCopy(options).folder(source, Buffer.from(to), "", lstatSync(source), 0);
+  if (!(await runPaced(steps, options.signal))) {
     throw new Error("there is no folder to copy");
   }
 }
@@ -64,137 +57,127 @@ export async function copyTree(from: string, to: string, options: CopyTreeOption
 class TreeCopy {
   readonly #options: CopyTreeOptions;
   /** First copy of each file that has several names. */
-  readonly #linked = new Map<string, Promise<TreePath | undefined>>();
+  readonly #linked = new Map<string, TreePath>();
 
   constructor(options: CopyTreeOptions) {
     this.#options = options;
   }
 
-  /** Resolves `false` when the folder was gone or had become something else. */
-  async folder(from: TreePath, to: TreePath, path: string, stat: Stats, depth: number): Promise<boolean> {
+  /** Ends with `false` when the folder was gone or had become something else. */
+  *folder(from: TreePath, to: TreePath, path: string, stat: Stats, depth: number): Steps<boolean> {
     if (depth > MAX_DEPTH) {
       throw new Error(`folders are nested deeper than ${MAX_DEPTH}`);
     }
-    return await readable(from, stat, async () => {
-      const source = await unlessVanished(openFolder(from));
-      if (source === undefined) {
-        return false;
+    using _ = readRight(from, stat);
+    const opened = ifThere(() => openFolder(from));
+    if (opened === undefined) {
+      return false;
+    }
+    using source = opened;
+    mkdirSync(to, { recursive: depth === 0, mode: 0o700 });
+    for (const name of source.names()) {
+      yield;
+      const here = below(source.path, name);
+      const inside = path === "" ? name.toString("latin1") : `${path}/${name.toString("latin1")}`;
+      const found = ifThere(() => lstatSync(here));
+      if (found !== undefined && this.#options.without?.has(inside) !== true) {
+        yield* this.#entry(here, below(to, name), inside, found, depth + 1);
       }
-      await using _ = source;
-      await mkdir(to, { recursive: depth === 0, mode: 0o700 });
-      await this.#entries(source, to, path, depth);
-      await this.#attributes(to, path, stat);
-      return true;
-    });
+    }
+    this.#attributes(to, path, stat);
+    return true;
   }
 
-  async #entries(source: OpenFolder, to: TreePath, path: string, depth: number): Promise<void> {
-    const folders: { readonly name: TreePath; readonly stat: Stats }[] = [];
-    await eachOf(await source.names(), async (name) => {
-      this.#options.signal?.throwIfAborted();
-      const here = below(source.path, name);
-      const found = await unlessVanished(lstat(here));
-      if (found === undefined || this.#options.without?.has(pathBelow(path, name)) === true) {
-        return;
-      }
-      if (found.isDirectory()) {
-        folders.push({ name, stat: found });
-      } else if (found.isSymbolicLink()) {
-        await this.#link(here, below(to, name), pathBelow(path, name), found);
-      } else if (found.isFile()) {
-        await this.#file(here, below(to, name), pathBelow(path, name), found);
-      }
-    });
-    for (const { name, stat } of folders) {
-      await this.folder(below(source.path, name), below(to, name), pathBelow(path, name), stat, depth + 1);
+  *#entry(from: TreePath, to: TreePath, path: string, stat: Stats, depth: number): Steps<void> {
+    if (stat.isDirectory()) {
+      yield* this.folder(from, to, path, stat, depth);
+    } else if (stat.isSymbolicLink()) {
+      this.#link(from, to, path, stat);
+    } else if (stat.isFile()) {
+      yield* this.#file(from, to, path, stat);
     }
   }
 
-  async #link(from: TreePath, to: TreePath, path: string, stat: Stats): Promise<void> {
-    const target = await unlessVanished(readLink(from));
+  #link(from: TreePath, to: TreePath, path: string, stat: Stats): void {
+    const target = readLink(from);
     if (target === undefined) {
       return;
     }
-    await symlink(target, to);
+    symlinkSync(target, to);
     const { owner } = this.#options;
     if (owner !== undefined) {
-      await lchown(to, ...owner(path, stat.uid, stat.gid));
+      lchownSync(to, ...owner(path, stat.uid, stat.gid));
     }
-    await lutimes(to, stat.atimeMs / 1000, stat.mtimeMs / 1000);
+    lutimesSync(to, stat.atimeMs / 1000, stat.mtimeMs / 1000);
   }
 
-  async #file(from: TreePath, to: TreePath, path: string, stat: Stats): Promise<void> {
-    if (stat.nlink < 2) {
-      await this.#content(from, to, path, stat);
-      return;
-    }
-    const key = `${stat.dev}:${stat.ino}`;
+  *#file(from: TreePath, to: TreePath, path: string, stat: Stats): Steps<void> {
+    const key = stat.nlink > 1 ? `${stat.dev}:${stat.ino}` : "";
     const first = this.#linked.get(key);
-    if (first === undefined) {
-      const copied = this.#content(from, to, path, stat);
-      this.#linked.set(key, copied);
-      await copied;
+    if (first !== undefined && linked(first, to)) {
       return;
     }
-    const original = await first;
-    try {
-      if (original !== undefined) {
-        await link(original, to);
-        return;
-      }
-    } catch (error) {
-      if (!(error instanceof Error && "code" in error && error.code === "EMLINK")) {
-        throw error;
-      }
+    if ((yield* this.#content(from, to, path, stat)) && key !== "") {
+      this.#linked.set(key, to);
     }
-    await this.#content(from, to, path, stat);
   }
 
-  /** Resolves with the copy, or with nothing when the file was gone or had become something else. */
-  async #content(from: TreePath, to: TreePath, path: string, found: Stats): Promise<TreePath | undefined> {
-    return await readable(from, found, async () => {
-      const source = await unlessVanished(openFile(from));
-      if (source === undefined) {
-        return undefined;
+  /** Ends with `false` when the file was gone or had become something else. */
+  *#content(from: TreePath, to: TreePath, path: string, found: Stats): Steps<boolean> {
+    using _ = readRight(from, found);
+    const fd = ifThere(() => openFile(from));
+    if (fd === undefined) {
+      return false;
+    }
+    try {
+      const stat = fstatSync(fd);
+      if (!stat.isFile()) {
+        return false;
       }
-      try {
-        const stat = await source.stat();
-        if (!stat.isFile()) {
-          return undefined;
-        }
-        const opened = stablePath(source, from);
-        const sparse = stat.blocks * 512 < stat.size;
-        // The system's copy gives a file its set-id bits before its owner.
-        if ((stat.mode & SET_ID) !== 0 || sparse || stat.size > STEPWISE_ABOVE) {
-          if ((stat.mode & SET_ID) !== 0 || !(await clone(opened, to))) {
-            await copyInSteps(source, to, stat.size, this.#options.signal);
-          }
-        } else {
-          await copyFile(opened, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
-        }
-        await this.#attributes(to, path, found);
-        return to;
-      } finally {
-        await source.close();
+      const opened = stablePath(fd, from);
+      const sparse = stat.size > HOLE && stat.blocks * 512 < stat.size;
+      // The system's copy gives a file its set-id bits before its owner.
+      const setId = (stat.mode & SET_ID) !== 0;
+      if (setId || sparse || stat.size > CHUNK) {
+        yield copyLarge(fd, setId ? undefined : opened, to, stat.size, this.#options.signal);
+      } else {
+        copyFileSync(opened, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
       }
-    });
+      this.#attributes(to, path, found);
+      return true;
+    } finally {
+      closeSync(fd);
+    }
   }
 
   /** Owner before mode: a change of the owner clears the set-id bits. */
-  async #attributes(to: TreePath, path: string, stat: Stats): Promise<void> {
+  #attributes(to: TreePath, path: string, stat: Stats): void {
     const { owner } = this.#options;
     if (owner !== undefined) {
-      await chown(to, ...owner(path, stat.uid, stat.gid));
+      chownSync(to, ...owner(path, stat.uid, stat.gid));
     }
-    await chmod(to, stat.mode & 0o7777);
-    await utimes(to, stat.atimeMs / 1000, stat.mtimeMs / 1000);
+    chmodSync(to, stat.mode & 0o7777);
+    utimesSync(to, stat.atimeMs / 1000, stat.mtimeMs / 1000);
+  }
+}
+
+/** Gives a file another name; `false` when it has as many as it can have. */
+function linked(file: TreePath, name: TreePath): boolean {
+  try {
+    linkSync(file, name);
+    return true;
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "EMLINK") {
+      return false;
+    }
+    throw error;
   }
 }
 
 /** Target of a link; nothing when there is something else now. */
-async function readLink(path: TreePath): Promise<TreePath | undefined> {
+function readLink(path: TreePath): TreePath | undefined {
   try {
-    return await readlink(path, { encoding: "buffer" });
+    return ifThere(() => readlinkSync(path, { encoding: "buffer" }));
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "EINVAL") {
       return undefined;
@@ -203,7 +186,38 @@ async function readLink(path: TreePath): Promise<TreePath | undefined> {
   }
 }
 
-/** Shares a file's blocks; `false` where the file system cannot. */
+const readAt = promisify(read);
+
+/** Shares a file's blocks, or else copies what it had when it was looked at, leaving out blocks of zeros. */
+async function copyLarge(
+  source: number,
+  clonable: TreePath | undefined,
+  to: TreePath,
+  size: number,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  if (clonable !== undefined && (await clone(clonable, to))) {
+    return;
+  }
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW;
+  const target = await open(to, flags, 0o600);
+  try {
+    const buffer = Buffer.allocUnsafe(Math.min(CHUNK, Math.max(size, 1)));
+    for (let at = 0; at < size;) {
+      signal?.throwIfAborted();
+      const { bytesRead } = await readAt(source, buffer, 0, Math.min(buffer.length, size - at), at);
+      if (bytesRead === 0) {
+        break;
+      }
+      await writeBlocks(target, buffer.subarray(0, bytesRead), at);
+      at += bytesRead;
+    }
+    await target.truncate(size);
+  } finally {
+    await target.close();
+  }
+}
+
 async function clone(from: TreePath, to: TreePath): Promise<boolean> {
   try {
     await copyFile(from, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE_FORCE);
@@ -213,82 +227,22 @@ async function clone(from: TreePath, to: TreePath): Promise<boolean> {
   }
 }
 
-/** Copies what a file had when it was looked at, leaving out blocks of zeros. */
-async function copyInSteps(
-  source: FileHandle,
-  to: TreePath,
-  size: number,
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  const target = await open(
-    to,
-    constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW,
-    0o600,
-  );
-  try {
-    const buffer = Buffer.allocUnsafe(Math.min(CHUNK, Math.max(size, 1)));
-    for (let at = 0; at < size;) {
-      signal?.throwIfAborted();
-      const { bytesRead } = await source.read(buffer, 0, Math.min(buffer.length, size - at), at);
-      if (bytesRead === 0) {
-        break;
-      }
-      for (let begin = 0; begin < bytesRead; begin += HOLE) {
-        const block = buffer.subarray(begin, Math.min(begin + HOLE, bytesRead));
-        if (!block.equals(ZEROS.subarray(0, block.length))) {
-          await writeAll(target, block, at + begin);
-        }
-      }
-      at += bytesRead;
+/** Writes what is between holes, in as few pieces as there are. */
+async function writeBlocks(target: FileHandle, bytes: Buffer, position: number): Promise<void> {
+  let begin = 0;
+  for (let at = 0; at <= bytes.length; at += HOLE) {
+    const block = bytes.subarray(at, at + HOLE);
+    if (block.length > 0 && !block.equals(ZEROS.subarray(0, block.length))) {
+      continue;
     }
-    await target.truncate(size);
-  } finally {
-    await target.close();
+    await writeAll(target, bytes.subarray(begin, at), position + begin);
+    begin = at + HOLE;
   }
+  await writeAll(target, bytes.subarray(begin), position + begin);
 }
 
 async function writeAll(target: FileHandle, bytes: Buffer, position: number): Promise<void> {
   for (let at = 0; at < bytes.length;) {
     at += (await target.write(bytes, at, bytes.length - at, position + at)).bytesWritten;
-  }
-}
-
-async function unlessVanished<T>(work: Promise<T>): Promise<T | undefined> {
-  try {
-    return await work;
-  } catch (error) {
-    if (isVanished(error)) {
-      return undefined;
-    }
-    throw error;
-  }
-}
-
-function pathBelow(folder: string, name: TreePath): string {
-  const text = name.toString("latin1");
-  return folder === "" ? text : `${folder}/${text}`;
-}
-
-/** Runs `step` for every item, some side by side. The first failure ends it, once the steps that run are done. */
-async function eachOf<T>(items: readonly T[], step: (item: T) => Promise<void>): Promise<void> {
-  const queue = items.values();
-  let failed = false;
-  const worker = async (): Promise<void> => {
-    for (const item of queue) {
-      if (failed) {
-        return;
-      }
-      try {
-        await step(item);
-      } catch (error) {
-        failed = true;
-        throw error;
-      }
-    }
-  };
-  const results = await Promise.allSettled(Array.from({ length: Math.min(PARALLEL, items.length) }, worker));
-  const failure = results.find((result) => result.status === "rejected");
-  if (failure !== undefined) {
-    throw failure.reason;
   }
 }

@@ -1,7 +1,9 @@
 import { createHash, type Hash } from "node:crypto";
-import { lstat, readlink } from "node:fs/promises";
-import { below, openFile, openFolder, readable, type TreePath } from "./tree-reading.ts";
+import { closeSync, lstatSync, read, readdirSync, readlinkSync, readSync, type Stats } from "node:fs";
+import { promisify } from "node:util";
+import { runPaced, type Steps } from "../shared/paced.ts";
 import { idInside, type IdRange } from "./id-range.ts";
+import { below, openFile, readRight, type TreePath } from "./tree-reading.ts";
 
 /** Options of {@link digestTree}. */
 export interface DigestTreeOptions {
@@ -11,6 +13,7 @@ export interface DigestTreeOptions {
 }
 
 const CHUNK = 256 * 1024;
+const readAt = promisify(read);
 
 /**
  * `sha256:` and the hash of every path, kind, mode, owner and content below a folder that nobody writes to. Names come
@@ -21,62 +24,73 @@ const CHUNK = 256 * 1024;
  */
 export async function digestTree(root: string, options: DigestTreeOptions = {}): Promise<string> {
   const hash = createHash("sha256");
-  await addFolder(hash, Buffer.from(root), Buffer.alloc(0), options);
+  const top = Buffer.from(root);
+  await runPaced(addFolder(hash, top, Buffer.alloc(0), lstatSync(top), options), options.signal);
   return `sha256:${hash.digest("hex")}`;
 }
 
-async function addFolder(hash: Hash, folder: TreePath, path: TreePath, options: DigestTreeOptions): Promise<void> {
-  const stat = await lstat(folder);
-  await readable(folder, stat, async () => {
-    let names: TreePath[];
-    {
-      await using open = await openFolder(folder);
-      names = await open.names();
-    }
-    names.sort((a, b) => a.compare(b));
-    for (const name of names) {
-      options.signal?.throwIfAborted();
-      await addEntry(hash, below(folder, name), path.length === 0 ? name : below(path, name), options);
-    }
-  });
+function* addFolder(
+  hash: Hash,
+  folder: TreePath,
+  path: TreePath,
+  stat: Stats,
+  options: DigestTreeOptions,
+): Steps<void> {
+  using _ = readRight(folder, stat);
+  const names = readdirSync(folder, { encoding: "buffer" }).sort((a, b) => a.compare(b));
+  for (const name of names) {
+    yield;
+    yield* addEntry(hash, below(folder, name), path.length === 0 ? name : below(path, name), options);
+  }
 }
 
-async function addEntry(hash: Hash, at: TreePath, path: TreePath, options: DigestTreeOptions): Promise<void> {
-  const stat = await lstat(at);
-  const { owners } = options;
+function* addEntry(hash: Hash, at: TreePath, path: TreePath, options: DigestTreeOptions): Steps<void> {
+  const stat = lstatSync(at);
+  const { owners, signal } = options;
   const inside = (id: number): number => (owners === undefined ? 0 : idInside(owners, id));
-  const owner = `${inside(stat.uid)}:${inside(stat.gid)}`;
   const head = (kind: string, mode: number): void => {
-    addField(hash, Buffer.from(`${kind} ${mode.toString(8)} ${owner}`));
+    addField(hash, Buffer.from(`${kind} ${mode.toString(8)} ${inside(stat.uid)}:${inside(stat.gid)}`));
     addField(hash, path);
   };
   if (stat.isDirectory()) {
     head("folder", stat.mode & 0o7777);
-    await addFolder(hash, at, path, options);
+    yield* addFolder(hash, at, path, stat, options);
   } else if (stat.isSymbolicLink()) {
     head("link", 0);
-    addField(hash, await readlink(at, { encoding: "buffer" }));
+    addField(hash, readlinkSync(at, { encoding: "buffer" }));
   } else if (stat.isFile()) {
     head("file", stat.mode & 0o7777);
     addLength(hash, stat.size);
-    await readable(at, stat, () => addContent(hash, at, options.signal));
+    yield* addContent(hash, at, stat, signal);
   }
 }
 
-async function addContent(hash: Hash, at: TreePath, signal: AbortSignal | undefined): Promise<void> {
-  const file = await openFile(at);
+function* addContent(hash: Hash, at: TreePath, stat: Stats, signal: AbortSignal | undefined): Steps<void> {
+  using _ = readRight(at, stat);
+  const fd = openFile(at);
   try {
-    const buffer = Buffer.allocUnsafe(CHUNK);
-    for (;;) {
-      signal?.throwIfAborted();
-      const { bytesRead } = await file.read(buffer, 0, buffer.length, null);
-      if (bytesRead === 0) {
-        return;
-      }
-      hash.update(buffer.subarray(0, bytesRead));
+    if (stat.size > CHUNK) {
+      // A large file may have to come from the disk.
+      yield addLarge(hash, fd, stat.size, signal);
+      return;
+    }
+    const buffer = Buffer.allocUnsafe(Math.max(stat.size, 1));
+    for (let length = -1; length !== 0;) {
+      length = readSync(fd, buffer);
+      hash.update(buffer.subarray(0, length));
     }
   } finally {
-    await file.close();
+    closeSync(fd);
+  }
+}
+
+async function addLarge(hash: Hash, fd: number, size: number, signal: AbortSignal | undefined): Promise<void> {
+  const buffer = Buffer.allocUnsafe(CHUNK);
+  for (let left = size; left > 0;) {
+    signal?.throwIfAborted();
+    const { bytesRead } = await readAt(fd, buffer, 0, buffer.length, null);
+    hash.update(buffer.subarray(0, bytesRead));
+    left = bytesRead === 0 ? 0 : left - bytesRead;
   }
 }
 

@@ -1,5 +1,4 @@
-import { constants, type Stats } from "node:fs";
-import { chmod, open, readdir, type FileHandle } from "node:fs/promises";
+import { chmodSync, closeSync, constants, openSync, readdirSync, type Stats } from "node:fs";
 
 /** Names of files are bytes: a guest may use any but `/` and NUL. */
 export type TreePath = Buffer;
@@ -11,27 +10,34 @@ export function below(folder: TreePath, name: TreePath): TreePath {
   return Buffer.concat([folder, SLASH, name]);
 }
 
-/** What is at a path vanished, or is no longer what it was: the files of a tree that somebody writes to. */
-export function isVanished(error: unknown): boolean {
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
-  return code === "ENOENT" || code === "ELOOP" || code === "ENOTDIR";
+/** What `read` answers; nothing when what it reads is gone or has become something else: somebody writes to the tree. */
+export function ifThere<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    if (code === "ENOENT" || code === "ELOOP" || code === "ENOTDIR") {
+      return undefined;
+    }
+    throw error;
+  }
 }
 
 /** A folder that stays the same one while it is read, whatever its names become. */
-export interface OpenFolder extends AsyncDisposable {
+export interface OpenFolder extends Disposable {
   /** The folder for calls that take a path. It leads to the open folder and not to what has its name now. */
   readonly path: TreePath;
-  names(): Promise<TreePath[]>;
+  names(): TreePath[];
 }
 
 /** Opens a folder without following a link in its place. @throws system errors, `ENOTDIR` for a link */
-export async function openFolder(path: TreePath): Promise<OpenFolder> {
-  const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
-  const stable = stablePath(handle, path);
+export function openFolder(path: TreePath): OpenFolder {
+  const fd = openSync(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
+  const stable = stablePath(fd, path);
   return {
     path: stable,
-    names: async () => distinct(await readdir(stable, { encoding: "buffer" })),
-    [Symbol.asyncDispose]: () => handle.close(),
+    names: () => distinct(readdirSync(stable, { encoding: "buffer" })),
+    [Symbol.dispose]: () => closeSync(fd),
   };
 }
 
@@ -41,31 +47,30 @@ function distinct(names: readonly TreePath[]): TreePath[] {
 }
 
 /** Opens a file without following a link in its place, and without waiting for a pipe's other end. */
-export async function openFile(path: TreePath): Promise<FileHandle> {
-  return await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+export function openFile(path: TreePath): number {
+  return openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
 }
 
 /** A path that leads to what is open; elsewhere than on Linux the path by which it was opened. */
-export function stablePath(handle: FileHandle, path: TreePath): TreePath {
-  return process.platform === "linux" ? Buffer.from(`/proc/self/fd/${handle.fd}`) : path;
+export function stablePath(fd: number, path: TreePath): TreePath {
+  return process.platform === "linux" ? Buffer.from(`/proc/self/fd/${fd}`) : path;
 }
 
-/**
- * Runs `step` with the right to read an own file or folder whose mode forbids it, and puts the mode back. Root needs no
- * such right.
- */
-export async function readable<T>(path: TreePath, stat: Stats, step: () => Promise<T>): Promise<T> {
+/** Takes the right to read an own file or folder whose mode forbids it, and gives it back. Root needs no such right. */
+export function readRight(path: TreePath, stat: Stats): Disposable {
   const needed = stat.isDirectory() ? 0o500 : 0o400;
   const user = process.geteuid?.();
-  if (user === 0 || user !== stat.uid || (stat.mode & needed) === needed) {
-    return await step();
-  }
   const mode = stat.mode & 0o7777;
-  // What is gone by now is the step's to find out.
-  await chmod(path, mode | needed).catch(() => undefined);
-  try {
-    return await step();
-  } finally {
-    await chmod(path, mode).catch(() => undefined);
+  const lacks = user !== 0 && user === stat.uid && (mode & needed) !== needed;
+  // What is gone by now is found out by who wants to read it.
+  if (lacks) {
+    ifThere(() => chmodSync(path, mode | needed));
   }
+  return {
+    [Symbol.dispose]: () => {
+      if (lacks) {
+        ifThere(() => chmodSync(path, mode));
+      }
+    },
+  };
 }

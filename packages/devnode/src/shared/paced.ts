@@ -1,0 +1,47 @@
+import { setImmediate as others } from "node:timers/promises";
+
+/**
+ * Work that is done in small steps, without waiting: a `yield` lets others run when it is their turn, a yielded promise
+ * is waited for.
+ */
+export type Steps<T> = Generator<Promise<void> | undefined, T, void>;
+
+/** Longest time for which nothing else runs, in milliseconds, as long as each step is short. */
+const SLICE_MS = 2;
+
+/**
+ * Runs steps to their end. A synchronous file system call costs a fraction of an asynchronous one, and thousands of them
+ * must not hold up everything else.
+ *
+ * @throws what the steps throw, and the signal's reason; their `finally` blocks have run then
+ */
+export async function runPaced<T>(steps: Steps<T>, signal?: AbortSignal): Promise<T> {
+  let since = performance.now();
+  let ended = false;
+  try {
+    let step = steps.next();
+    while (step.done !== true) {
+      signal?.throwIfAborted();
+      const wait = step.value;
+      if (wait !== undefined) {
+        step = await wait.then(
+          () => steps.next(),
+          (error: unknown) => steps.throw(error),
+        );
+        since = performance.now();
+        continue;
+      }
+      if (performance.now() - since > SLICE_MS) {
+        await others();
+        since = performance.now();
+      }
+      step = steps.next();
+    }
+    ended = true;
+    return step.value;
+  } finally {
+    if (!ended) {
+      steps.return(undefined as never);
+    }
+  }
+}
