@@ -233,6 +233,25 @@ describe("a failure to connect", () => {
   });
 });
 
+describe("the reading of one sandbox", () => {
+  it.each([
+    ["Tue, 01 Dec 2026 10:00:07 GMT", new Date("2026-12-01T10:00:07Z")],
+    ["yesterday", undefined],
+    [undefined, undefined],
+  ])("with the date %j tells the node's clock as %j", async (date, answeredAt) => {
+    const key = { template: "t", net: "none", size: "small" };
+    await using node = await httpServer((_request, response) => {
+      response.sendDate = false;
+      if (date !== undefined) {
+        response.setHeader("date", date);
+      }
+      response.end(JSON.stringify({ id: "sb_1", key, hibernated: false }));
+    });
+    await using pool = createNodePool();
+    expect((await clientOf(pool, node.address).sandbox("sb_1"))?.answeredAt).toEqual(answeredAt);
+  });
+});
+
 describe("a connection that the node closes as it is used again", () => {
   const row = JSON.stringify({ sandboxes: [] });
 

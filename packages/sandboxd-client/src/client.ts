@@ -13,6 +13,15 @@ import type { InfoReply } from "./wire/node.ts";
 import { readAddresses, readFields, readIndex, readInfo, readSandboxRow } from "./wire/readers.ts";
 import type { RenewRequest, SandboxRow } from "./wire/sandbox.ts";
 
+/** A row as its by-id read shows it. */
+export interface SandboxReading extends SandboxRow {
+  /**
+   * The node's own clock when it answered, to the second: what its deadlines are to be compared with. Absent when the
+   * reply says nothing of it.
+   */
+  readonly answeredAt?: Date | undefined;
+}
+
 /** Filters of the index, combined with AND. Nodes too old for a filter ignore it: check the rows. */
 export interface IndexFilter {
   readonly claimRef?: string | undefined;
@@ -50,7 +59,7 @@ export interface SandboxdClient extends CaptureCalls, OperationCalls {
    * One row, with the sandbox's token for the root token; `undefined` when the node does not know the id. A row of
    * another sandbox is refused. §6.2.
    */
-  sandbox(id: string, options?: CallOptions): Promise<SandboxRow | undefined>;
+  sandbox(id: string, options?: CallOptions): Promise<SandboxReading | undefined>;
   /**
    * The client address of the node, when it holds the sandbox that this token belongs to, else `undefined`. §6.4.
    * The dialed address stands in on a node that advertises no host.
@@ -118,12 +127,13 @@ export function createSandboxdClient(options: SandboxdClientOptions): SandboxdCl
 
     async sandbox(id, call = {}) {
       const path = `/v1/sandboxes/${idSegment(id)}`;
-      return requester.find({ ...call, method: "GET", path, expects: 200 }, (value) => {
+      return requester.find({ ...call, method: "GET", path, expects: 200 }, (value, { date }) => {
         const row = readSandboxRow(value);
         if (row?.id !== id) {
           throw new TypeError(row === undefined ? "no sandbox row" : "the row of another sandbox");
         }
-        return row;
+        const answeredAt = date === undefined ? Number.NaN : Date.parse(date);
+        return Number.isNaN(answeredAt) ? row : { ...row, answeredAt: new Date(answeredAt) };
       });
     },
 

@@ -25,6 +25,8 @@ export interface ExchangeRequest {
 export interface ExchangeReply {
   readonly status: number;
   readonly body: Buffer;
+  /** The `Date` header, as the node sent it. */
+  readonly date: string | undefined;
 }
 
 /**
@@ -66,6 +68,7 @@ class Call implements Dispatcher.DispatchHandler {
   #settled = false;
   #repeated = false;
   #status = 0;
+  #date: string | undefined;
   #cap = 0;
   #size = 0;
   #chunks: Buffer[] = [];
@@ -125,6 +128,8 @@ class Call implements Dispatcher.DispatchHandler {
       return;
     }
     this.#status = status;
+    const date = headers["date"];
+    this.#date = typeof date === "string" ? date : undefined;
     this.#cap = status < 300 ? replyCapBytes : errorCapBytes;
     if (status < 300 && Number(headers["content-length"]) > this.#cap) {
       this.#overCap();
@@ -203,7 +208,7 @@ class Call implements Dispatcher.DispatchHandler {
     const body = this.#chunks.length === 1 && only !== undefined ? only : Buffer.concat(this.#chunks);
     this.#chunks = [];
     if (this.#status < 300) {
-      this.#resolve({ status: this.#status, body });
+      this.#resolve({ status: this.#status, body, date: this.#date });
     } else {
       this.#reject(statusError(this.#request.label(), this.#status, body.subarray(0, errorCapBytes)));
     }

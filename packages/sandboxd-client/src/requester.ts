@@ -1,6 +1,6 @@
 import { bearer, type NodeAddress } from "./address.ts";
 import { errorText, SandboxdError, unexpectedStatus } from "./errors.ts";
-import { exchange, type ExchangeRequest } from "./exchange.ts";
+import { exchange, type ExchangeReply, type ExchangeRequest } from "./exchange.ts";
 import type { NodePool } from "./pool.ts";
 
 /** Options of every call. */
@@ -66,8 +66,8 @@ export class Requester {
     this.#requestTimeoutMs = parts.requestTimeoutMs;
   }
 
-  /** Resolves with the body of a good reply. */
-  async send(request: Request): Promise<Buffer> {
+  /** Resolves with a good reply. */
+  async send(request: Request): Promise<ExchangeReply> {
     const label = (): string => this.label(request);
     const reply = await exchange(this.#pool, this.address, {
       method: request.method,
@@ -83,18 +83,18 @@ export class Requester {
     if (request.expects !== undefined && reply.status !== request.expects) {
       throw unexpectedStatus(label(), reply.status, reply.body);
     }
-    return reply.body;
+    return reply;
   }
 
   /** Sends and reads the JSON of a good reply; what `reader` throws is a `bad_reply`. */
-  async ask<T>(request: Request, reader: (value: unknown) => T): Promise<T> {
+  async ask<T>(request: Request, reader: (value: unknown, reply: ExchangeReply) => T): Promise<T> {
     return this.#read(request, await this.send(request), reader);
   }
 
   /** As {@link ask}; `undefined` when the node says that it does not know what was asked for. */
-  async find<T>(request: Request, reader: (value: unknown) => T): Promise<T | undefined> {
-    const body = await unlessGone(this.send(request));
-    return body === undefined ? undefined : this.#read(request, body, reader);
+  async find<T>(request: Request, reader: (value: unknown, reply: ExchangeReply) => T): Promise<T | undefined> {
+    const reply = await unlessGone(this.send(request));
+    return reply === undefined ? undefined : this.#read(request, reply, reader);
   }
 
   /** How errors name a call. */
@@ -102,18 +102,18 @@ export class Requester {
     return `${request.label ?? `${request.method} ${request.path.replace(/\?.*$/s, "")}`} at ${this.address.text}`;
   }
 
-  #read<T>(request: Request, body: Buffer, reader: (value: unknown) => T): T {
+  #read<T>(request: Request, reply: ExchangeReply, reader: (value: unknown, reply: ExchangeReply) => T): T {
     const unreadable = (why: string, cause?: unknown): SandboxdError =>
       new SandboxdError("bad_reply", `${this.label(request)}: unreadable reply: ${why}`, { delivery: "maybe", cause });
     let value: unknown;
     try {
-      value = JSON.parse(body.toString("utf8"));
+      value = JSON.parse(reply.body.toString("utf8"));
     } catch {
       // The parser's own words quote the reply, which may hold a token.
       throw unreadable("no JSON");
     }
     try {
-      return reader(value);
+      return reader(value, reply);
     } catch (error) {
       throw unreadable(errorText(error), error);
     }

@@ -143,6 +143,11 @@ export interface SandboxRecord {
   readonly paused: boolean;
   readonly archived: boolean;
   readonly deadline?: Date | undefined;
+  /**
+   * The owning node's clock when it answered, to the second; absent when it did not tell. Compare deadlines with this:
+   * the clocks of two machines may differ by minutes.
+   */
+  readonly answeredAt?: Date | undefined;
   readonly sandbox: Sandbox;
 }
 

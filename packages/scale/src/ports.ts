@@ -85,6 +85,8 @@ export interface NodeSandbox {
   readonly entry: InventoryEntry;
   readonly archived: boolean;
   readonly token?: string | undefined;
+  /** The node's own clock when it answered, where the read tells it. */
+  readonly answeredAt?: Date | undefined;
 }
 
 /** One node's API as the store needs it. Every rejection is described by {@link NodeClients.failure}. */

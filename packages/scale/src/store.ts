@@ -195,6 +195,7 @@ class ScatterGatherStore implements SandboxStore {
       paused: sandbox.paused,
       archived: row.archived && sandbox.paused,
       deadline: sandbox.deadline,
+      answeredAt: row.answeredAt,
       sandbox,
     };
   }

@@ -309,6 +309,25 @@ describe.each(["/sandboxes", "/v2/sandboxes"])("POST %s/{sandboxID}/connect", (b
     expect(leases(fleet)).toStrictEqual(renewed);
   });
 
+  it.each([
+    // Behind: 20 s are left where the sandbox is, 110 s by our clock. Ahead: 300 s and 210 s.
+    ["behind", 20 + 90, -90, { timeout: 60 }, [{ ttlSeconds: 60 }]],
+    ["ahead of", 300 - 90, 90, { timeout: 250 }, []],
+  ] as const)(
+    "judges a lease by its node's clock: ours is 90 s %s it",
+    async (_where, secondsLeft, ahead, body, renewed) => {
+      const fleet = createFleet();
+      const read = fleet.store.read.bind(fleet.store);
+      fleet.store.read = async (...asked) => ({
+        ...(await read(...asked)),
+        answeredAt: new Date(Date.now() - ahead * 1000),
+      });
+      const id = await held(fleet, { secondsLeft });
+      expect((await fleet.send("POST", `${base}/${id}/connect`, body)).status).toBe(200);
+      expect(leases(fleet)).toStrictEqual(renewed);
+    },
+  );
+
   it("judges the lease after the wake, which may have granted a longer one", async () => {
     const fleet = createFleet();
     const id = await held(fleet, { paused: true, archived: true, secondsLeft: 1 });

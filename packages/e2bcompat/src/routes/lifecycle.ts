@@ -1,4 +1,4 @@
-import { isScaleError, ScaleError } from "@org/scale";
+import { isScaleError } from "@org/scale";
 import type { Sandbox, SandboxRecord } from "@org/scale";
 import { empty, json } from "../answer.ts";
 import type { Answer } from "../answer.ts";
@@ -28,14 +28,7 @@ function refuseWithoutMemory(memory: boolean | null | undefined): void {
 /** `DELETE /sandboxes/{sandboxID}` */
 export async function remove(service: Service, call: Call, asked: string): Promise<Answer> {
   const { node, id } = await findSandbox(service, call, asked);
-  try {
-    await service.store.release(node, id);
-  } catch (error) {
-    // A release that a node refuses is no better than one that it does not answer: the sandbox is still there.
-    throw isScaleError(error, "node_refused")
-      ? new ScaleError("node_failed", error.message, { node, id, verb: "release", status: error.status, cause: error })
-      : error;
-  }
+  await service.store.release(node, id);
   return empty(204);
 }
 
@@ -94,11 +87,12 @@ interface Lease {
   readonly onExpire?: "archive" | "destroy" | undefined;
 }
 
-/** Never shortens a lease. */
+/** Never shortens a lease. What is left of it is judged by the clock of the node that granted it. */
 async function extend(service: Service, at: Sandbox, record: SandboxRecord, lease: Lease): Promise<void> {
   const { node, id } = at;
   const deadline = record.deadline?.getTime() ?? Number.NaN;
-  const remaining = Number.isNaN(deadline) ? 0 : Math.max(0, (deadline - service.settings.now()) / 1000);
+  const now = record.answeredAt?.getTime() ?? service.settings.now();
+  const remaining = Number.isNaN(deadline) ? 0 : Math.max(0, (deadline - now) / 1000);
   if (lease.onExpire !== undefined) {
     const ttlSeconds = Math.max(lease.timeout, Math.ceil(remaining));
     await service.store.renew(node, id, { ttlSeconds, onExpire: lease.onExpire });

@@ -86,7 +86,7 @@ class WireNodeClient implements NodeClient {
   async sandbox(id: string, options?: CallOptions): Promise<NodeSandbox | undefined> {
     try {
       const row = await this.#client.sandbox(id, options);
-      return row === undefined ? undefined : sandboxFromRow(row);
+      return row === undefined ? undefined : { ...sandboxFromRow(row), answeredAt: row.answeredAt };
     } catch (error) {
       // An id that no request can carry is no node's: not knowing it is an answer, other than silence.
       if (error instanceof SandboxdError && error.code === "bad_request") {
