@@ -93,22 +93,6 @@ export async function run(context: RunContext): Promise<void> {
       await capacityRig(context, clients, launchers, withHarness);
     }
   };
-  const faultsLane = async (): Promise<void> => {
-    if (!withHarness || !wants("faults")) {
-      return;
-    }
-    const lanes = faultLanes({ set: context.set, programs: context.programs, isolation: args.isolation });
-    const quick = args.suite === "quick";
-    await Promise.all(
-      lanes.map((rows) =>
-        rowsOf(
-          context,
-          "faults",
-          rows.filter((row) => row.quick || !quick),
-        ),
-      ),
-    );
-  };
   const harnessLane = async (): Promise<void> => {
     if (wants("startup")) {
       await rowsOf(
@@ -134,9 +118,20 @@ export async function run(context: RunContext): Promise<void> {
         await rowsAndClose(context, "isolation", isolationRows(context.set, context.programs, isolation));
       }
     }
+    if (wants("faults")) {
+      // Lanes of their own, which mostly wait as well.
+      const lanes = faultLanes({ set: context.set, programs: context.programs, isolation: args.isolation });
+      const quick = args.suite === "quick";
+      await Promise.all(
+        lanes.map((rows) => {
+          const wanted = rows.filter((row) => row.quick || !quick);
+          return rowsOf(context, "faults", wanted);
+        }),
+      );
+    }
   };
   // The rows of the harness mostly wait, so they share the time of the clients.
-  const ends = await Promise.allSettled([clientLane(), withHarness ? harnessLane() : undefined, faultsLane()]);
+  const ends = await Promise.allSettled([clientLane(), withHarness ? harnessLane() : undefined]);
   for (const end of ends) {
     if (end.status === "rejected") {
       throw end.reason;

@@ -2,7 +2,8 @@ import { claimRows } from "./faults/claim-rows.ts";
 import { clockRows } from "./faults/clock-rows.ts";
 import type { FaultContext, FaultRow } from "./faults/context.ts";
 import { hungRows } from "./faults/hung-rows.ts";
-import { meshRows } from "./faults/mesh-rows.ts";
+import { lieRows } from "./faults/lie-rows.ts";
+import { readRows } from "./faults/read-rows.ts";
 import { restartRows } from "./faults/restart-rows.ts";
 import { tlsRows } from "./faults/tls-rows.ts";
 
@@ -10,8 +11,8 @@ import { tlsRows } from "./faults/tls-rows.ts";
 export function faultLanes(context: FaultContext): readonly (readonly FaultRow[])[] {
   return [
     claimRows(context),
-    meshRows(context),
-    restartRows(context),
+    lieRows(context),
+    [...readRows(context), ...restartRows(context)],
     [...clockRows(context), ...tlsRows(context)],
     ...hungRows(context),
   ];
