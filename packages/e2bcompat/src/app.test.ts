@@ -2,19 +2,6 @@ import { describe, expect, it } from "vitest";
 import { createFleet, IMAGE, KEY_1, KEY_2, read } from "./testing/fleet.ts";
 
 const LATER: readonly (readonly [string, string])[] = [
-  ["POST", "/sandboxes/sb-1/fork"],
-  ["POST", "/sandboxes/sb-1/snapshots"],
-  ["GET", "/snapshots"],
-  ["GET", "/sandboxes/sb-1/metrics"],
-  ["GET", "/sandboxes/metrics"],
-  ["POST", "/templates/tags"],
-  ["DELETE", "/templates/tags"],
-  ["GET", "/templates/mine/tags"],
-  ["GET", "/templates/mine"],
-  ["GET", "/templates/reg%2Frt"],
-  ["PATCH", "/templates/mine"],
-  ["PATCH", "/v2/templates/mine"],
-  ["DELETE", "/templates/mine"],
   ["GET", "/volumes"],
   ["POST", "/volumes"],
   ["GET", "/volumes/v1"],

@@ -11,11 +11,16 @@ import { CLIENT_GONE, failureFor } from "./error-answers.ts";
 import type { E2bError } from "./errors.ts";
 import { endAnswer } from "./last-words.ts";
 import { create } from "./routes/create.ts";
+import { fork } from "./routes/fork.ts";
 import { connect, pause, refresh, remove, resume, setLease } from "./routes/lifecycle.ts";
 import { logs, logsV2 } from "./routes/logs.ts";
+import { metrics, metricsOfMany } from "./routes/metrics.ts";
 import { get, listAll, listPage } from "./routes/read.ts";
 import { buildsOff, setNetwork, superseded, unsupported } from "./routes/refused.ts";
-import { findAlias, listTemplates } from "./routes/templates.ts";
+import { removeTemplate } from "./routes/remove-template.ts";
+import { createSnapshot, listSnapshots } from "./routes/snapshots.ts";
+import { assignTags, listTags, removeTags } from "./routes/tags.ts";
+import { findAlias, getTemplate, listTemplates, patchTemplate, patchTemplateV2 } from "./routes/templates.ts";
 import type { Service } from "./service.ts";
 
 type Handler = (call: Call) => Answer | Promise<Answer>;
@@ -28,18 +33,6 @@ interface Route {
 }
 
 const UNSUPPORTED: readonly (readonly [string, string])[] = [
-  ["POST", "/sandboxes/{sandboxID}/fork"],
-  ["POST", "/sandboxes/{sandboxID}/snapshots"],
-  ["GET", "/snapshots"],
-  ["GET", "/sandboxes/{sandboxID}/metrics"],
-  ["GET", "/sandboxes/metrics"],
-  ["POST", "/templates/tags"],
-  ["DELETE", "/templates/tags"],
-  ["GET", "/templates/{templateID}/tags"],
-  ["GET", "/templates/{templateID}"],
-  ["PATCH", "/templates/{templateID}"],
-  ["PATCH", "/v2/templates/{templateID}"],
-  ["DELETE", "/templates/{templateID}"],
   ["GET", "/teams"],
   ["GET", "/teams/{teamID}/metrics"],
   ["GET", "/teams/{teamID}/metrics/max"],
@@ -80,7 +73,7 @@ function pathOf(context: Context): string {
   return new URL(context.req.url).pathname;
 }
 
-function routesOf(service: Service, startedMs: number): readonly Route[] {
+function routesOf(service: Service): readonly Route[] {
   const sandbox =
     (handler: (service: Service, call: Call, asked: string) => Answer | Promise<Answer>): Handler =>
     (call) =>
@@ -98,14 +91,17 @@ function routesOf(service: Service, startedMs: number): readonly Route[] {
         throw error(context.req.method, pathOf(context));
       },
     });
-  const templates: Handler = (call) => listTemplates(service, call, startedMs);
+  const template =
+    (handler: (service: Service, call: Call, asked: string) => Answer | Promise<Answer>): Handler =>
+    (call) =>
+      handler(service, call, param(call, "templateID"));
   return [
     { method: "POST", pattern: "/sandboxes", handler: plain(create) },
     { method: "POST", pattern: "/v2/sandboxes", handler: plain(create) },
     { method: "GET", pattern: "/sandboxes", handler: plain(listAll) },
     { method: "GET", pattern: "/v2/sandboxes", handler: plain(listPage) },
     // Before `/sandboxes/{sandboxID}`, which would take "metrics" for an id.
-    ...UNSUPPORTED.map(refuse(unsupported)),
+    { method: "GET", pattern: "/sandboxes/metrics", handler: plain(metricsOfMany) },
     { method: "GET", pattern: "/sandboxes/{sandboxID}", handler: sandbox(get) },
     { method: "DELETE", pattern: "/sandboxes/{sandboxID}", handler: sandbox(remove) },
     { method: "POST", pattern: "/sandboxes/{sandboxID}/timeout", handler: sandbox(setLease) },
@@ -115,15 +111,28 @@ function routesOf(service: Service, startedMs: number): readonly Route[] {
     { method: "POST", pattern: "/v2/sandboxes/{sandboxID}/connect", handler: sandbox(connect) },
     { method: "POST", pattern: "/sandboxes/{sandboxID}/resume", handler: sandbox(resume) },
     { method: "PUT", pattern: "/sandboxes/{sandboxID}/network", handler: sandbox(setNetwork) },
+    { method: "POST", pattern: "/sandboxes/{sandboxID}/fork", handler: sandbox(fork) },
+    { method: "POST", pattern: "/sandboxes/{sandboxID}/snapshots", handler: sandbox(createSnapshot) },
+    { method: "GET", pattern: "/sandboxes/{sandboxID}/metrics", handler: sandbox(metrics) },
     { method: "GET", pattern: "/sandboxes/{sandboxID}/logs", handler: sandbox(logs) },
     { method: "GET", pattern: "/v2/sandboxes/{sandboxID}/logs", handler: sandbox(logsV2) },
-    { method: "GET", pattern: "/templates", handler: templates },
-    { method: "GET", pattern: "/v2/templates", handler: templates },
+    { method: "GET", pattern: "/snapshots", handler: plain(listSnapshots) },
+    { method: "GET", pattern: "/templates", handler: plain(listTemplates) },
+    { method: "GET", pattern: "/v2/templates", handler: plain(listTemplates) },
     {
       method: "GET",
       pattern: "/templates/aliases/{alias}",
       handler: (call) => findAlias(service, call, param(call, "alias")),
     },
+    // Before `/templates/{templateID}`, which would take "tags" for a name.
+    { method: "POST", pattern: "/templates/tags", handler: plain(assignTags) },
+    { method: "DELETE", pattern: "/templates/tags", handler: plain(removeTags) },
+    { method: "GET", pattern: "/templates/{templateID}/tags", handler: template(listTags) },
+    { method: "GET", pattern: "/templates/{templateID}", handler: template(getTemplate) },
+    { method: "PATCH", pattern: "/templates/{templateID}", handler: template(patchTemplate) },
+    { method: "PATCH", pattern: "/v2/templates/{templateID}", handler: template(patchTemplateV2) },
+    { method: "DELETE", pattern: "/templates/{templateID}", handler: template(removeTemplate) },
+    ...UNSUPPORTED.map(refuse(unsupported)),
     ...SUPERSEDED.map(refuse(superseded)),
     ...BUILDS.map(refuse(buildsOff)),
   ];
@@ -156,7 +165,7 @@ function write({ incoming, outgoing, closing }: Direct, answer: Answer): Respons
  * middleware, so that the application costs the same alone and inside another one.
  */
 export function createApp(service: Service): Hono {
-  const { logger, checkKey, now, cors } = service.settings;
+  const { logger, checkKey, cors } = service.settings;
   const app = new Hono();
 
   const finish = (context: Context, pattern: string, startedMs: number, answer: Answer, more: object): Response => {
@@ -216,7 +225,7 @@ export function createApp(service: Service): Hono {
     });
   }
   app.get("/health", open("/health", empty(204)));
-  const routes = routesOf(service, now());
+  const routes = routesOf(service);
   for (const { method, pattern, handler } of routes) {
     app.on(method, honoPath(pattern), guarded(pattern, handler));
   }

@@ -1,9 +1,8 @@
 import { readGuestLogs } from "@org/envd-client";
-import type { LogEntry, LogQuery } from "@org/envd-client";
-import { guestAccessToken } from "@org/scale";
+import type { DialGuest, LogEntry, LogQuery } from "@org/envd-client";
 import type { Sandbox, SandboxStore } from "@org/scale";
 import type { Call } from "./call.ts";
-import { ENVD_PORT } from "./guest.ts";
+import { daemonToken, dialDaemon } from "./daemon.ts";
 import type { Settings } from "./options.ts";
 import { createSlots } from "./slots.ts";
 
@@ -29,14 +28,11 @@ export function createGuestLogs(settings: Settings, store: SandboxStore): GuestL
       if (record.paused || record.archived) {
         return false;
       }
-      // Without derived tokens the daemon has none, and the sandbox's own is not the guest's to learn.
-      const { envdSecret } = settings;
-      const derived = envdSecret !== undefined && record.token !== undefined && record.token !== "";
-      const accessToken = derived ? guestAccessToken(record.token, envdSecret) : undefined;
+      const accessToken = daemonToken(settings, record.token);
       let leave: (() => void) | undefined;
-      const dial: Parameters<typeof readGuestLogs>[0] = async (options) => {
+      const dial: DialGuest = async (options) => {
         leave = await slots.take(options.signal ?? signal);
-        return store.dialGuestPort(node, id, "", ENVD_PORT, options);
+        return dialDaemon(store, node, id)(options);
       };
       try {
         await readGuestLogs(dial, query, onEntry, { accessToken, signal, timeoutMs: READ_TIMEOUT_MS });

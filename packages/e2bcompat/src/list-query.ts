@@ -99,6 +99,15 @@ export function decodeCursor(token: string, newestFirst: boolean): Position | un
   return encodeCursor(position, newestFirst) === token ? position : undefined;
 }
 
+/** Reads how many items a page has at most. Throws `bad_request`. */
+export function parseLimit(value: string | null): number {
+  const limit = value ?? String(MAX_LIMIT);
+  if (!/^\d{1,3}$/.test(limit) || Number(limit) < 1 || Number(limit) > MAX_LIMIT) {
+    throw bad("limit", `want a number from 1 to ${MAX_LIMIT}`);
+  }
+  return Number(limit);
+}
+
 /** Reads a listing's query. The unpaged listing ignores `limit`, `order` and `nextToken`. Throws `bad_request`. */
 export function parseListQuery(query: URLSearchParams, paged: boolean): ListQuery {
   const after = query.get("startedAfter");
@@ -115,10 +124,7 @@ export function parseListQuery(query: URLSearchParams, paged: boolean): ListQuer
   if (!paged) {
     return { ...filters, newestFirst: true, limit: undefined, after: undefined };
   }
-  const limit = query.get("limit") ?? String(MAX_LIMIT);
-  if (!/^\d{1,3}$/.test(limit) || Number(limit) < 1 || Number(limit) > MAX_LIMIT) {
-    throw bad("limit", `want a number from 1 to ${MAX_LIMIT}`);
-  }
+  const limit = parseLimit(query.get("limit"));
   const order = query.get("order") ?? "desc";
   if (order !== "asc" && order !== "desc") {
     throw bad("order", "want asc or desc");
@@ -129,5 +135,5 @@ export function parseListQuery(query: URLSearchParams, paged: boolean): ListQuer
   if (token !== "" && position === undefined) {
     throw bad("nextToken", "not a token of this listing and order");
   }
-  return { ...filters, newestFirst, limit: Number(limit), after: position };
+  return { ...filters, newestFirst, limit, after: position };
 }

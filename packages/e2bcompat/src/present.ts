@@ -1,9 +1,18 @@
 import { publicSandboxId } from "@org/sandbox-address";
-import type { Sandbox } from "@org/scale";
+import type { PromotedTemplate, Sandbox } from "@org/scale";
 import type { Settings } from "./options.ts";
-import { BUILT_PREFIX } from "./template-catalog.ts";
-import type { BuiltTemplate, PoolImage } from "./template-catalog.ts";
-import type { SandboxDetail, SandboxReply, TemplateReply } from "./wire/replies.ts";
+import { buildIdOf } from "./build-id.ts";
+import { builtPrefix } from "./built-template.ts";
+import type { BuiltTemplate } from "./built-template.ts";
+import type { PoolImage } from "./template-catalog.ts";
+import type {
+  BuildReply,
+  SandboxDetail,
+  SandboxReply,
+  TagReply,
+  TemplateDetailReply,
+  TemplateReply,
+} from "./wire/replies.ts";
 
 /** What a size tier gives a guest, for nodes that do not say it of each sandbox. */
 const TIERS: ReadonlyMap<string, { readonly cpuCount: number; readonly memoryMB: number }> = new Map([
@@ -43,7 +52,7 @@ function resources(
 
 /** The template name that clients see: the pool image, or the bare name of a built template of this namespace. */
 function publicTemplate(template: string | undefined, namespace: string): string {
-  const prefix = `${BUILT_PREFIX}${namespace}/`;
+  const prefix = builtPrefix(namespace);
   return template === undefined ? "" : template.startsWith(prefix) ? template.slice(prefix.length) : template;
 }
 
@@ -131,24 +140,71 @@ export function poolTemplate(settings: Settings, { image, size }: PoolImage, sin
   };
 }
 
+/** `name`, and `name:tag` for each tag. */
+export function namesOf({ name, tags }: BuiltTemplate): readonly string[] {
+  return [name, ...[...tags.keys()].map((tag) => `${name}:${tag}`)];
+}
+
+/** When a build was made. `since` stands in for what its node does not tell. */
+function madeAt({ createdAt }: PromotedTemplate, since: string): string {
+  const ms = timeOf(createdAt);
+  return ms === undefined ? since : rfc3339(ms);
+}
+
 /** The template-list item of a built template. */
-export function builtTemplate(
-  settings: Settings,
-  { name, current, digests, tags }: BuiltTemplate,
-  buildID: string,
-  since: string,
-): TemplateReply {
-  const createdAt = current.createdAt === undefined ? since : rfc3339(current.createdAt.getTime());
+export function builtTemplate(settings: Settings, template: BuiltTemplate, since: string): TemplateReply {
+  const { name, current, builds } = template;
+  const createdAt = madeAt(current, since);
   return {
     ...FIXED,
     ...resources(current.size, current.cpuCount, current.memoryBytes),
     templateID: name,
-    buildID,
+    buildID: buildIdOf(current.contentDigest),
     aliases: [name],
-    names: [name, ...tags.map((tag) => `${name}:${tag}`)],
+    names: namesOf(template),
     createdAt,
     updatedAt: createdAt,
-    buildCount: digests.length,
+    buildCount: builds.length,
     envdVersion: settings.envdVersion,
   };
+}
+
+/** A built template with its builds. */
+export function templateDetail(settings: Settings, template: BuiltTemplate, since: string): TemplateDetailReply {
+  const { name, builds } = template;
+  const replies = builds.map((build): BuildReply => {
+    const createdAt = madeAt(build, since);
+    return {
+      buildID: buildIdOf(build.contentDigest),
+      status: "ready",
+      createdAt,
+      updatedAt: createdAt,
+      finishedAt: createdAt,
+      ...resources(build.size, build.cpuCount, build.memoryBytes),
+      diskSizeMB: 0,
+      envdVersion: settings.envdVersion,
+    };
+  });
+  const times = replies.map(({ createdAt }) => createdAt).sort();
+  return {
+    templateID: name,
+    public: true,
+    aliases: [name],
+    names: namesOf(template),
+    createdAt: times[0] ?? since,
+    updatedAt: times.at(-1) ?? since,
+    lastSpawnedAt: null,
+    spawnCount: 0,
+    builds: replies,
+  };
+}
+
+/** The tags of a built template. A tag is as old as its build: nodes tell nothing else. */
+export function tagList({ builds, tags }: BuiltTemplate, since: string): readonly TagReply[] {
+  const made = new Map(builds.map((build) => [build.contentDigest, madeAt(build, since)]));
+  return [...tags].map(([tag, digest]) => ({
+    tag,
+    buildID: buildIdOf(digest),
+    createdAt: made.get(digest) ?? since,
+  }));
 }

@@ -3,12 +3,16 @@ import type { SandboxStore } from "@org/scale";
 import { createAbandoned } from "./abandoned.ts";
 import { createApp } from "./app.ts";
 import { createGuestLogs } from "./guest-logs.ts";
+import { createGuestMetrics } from "./guest-metrics.ts";
 import { resolveOptions } from "./options.ts";
 import type { ServerOptions } from "./options.ts";
+import { rfc3339 } from "./present.ts";
 import { createSandboxNames } from "./sandbox-name.ts";
 import { serveHttp } from "./serve.ts";
 import type { ServeOptions } from "./serve.ts";
+import { createSnapshots } from "./snapshots.ts";
 import { createTemplateCatalog } from "./template-catalog.ts";
+import { createTemplateWrites } from "./template-writes.ts";
 
 /** The API, ready to be mounted or served. */
 export interface E2bServer {
@@ -36,11 +40,16 @@ export function createServer(store: SandboxStore, options: ServerOptions): E2bSe
   const settings = resolveOptions(options);
   const { logger, drainTimeoutMs, bodyIdleTimeoutMs, namespace, authenticated } = settings;
   const abandoned = createAbandoned(store, logger);
+  const templateWrites = createTemplateWrites(settings.inventory);
   const app = createApp({
     settings,
     store,
-    templates: createTemplateCatalog(settings.inventory),
+    templates: createTemplateCatalog(settings.inventory, templateWrites),
+    templateWrites,
+    since: rfc3339(settings.now()),
     guestLogs: createGuestLogs(settings, store),
+    guestMetrics: createGuestMetrics(settings, store),
+    snapshots: createSnapshots(settings, store),
     newName: createSandboxNames(),
     abandon: (node, id) => abandoned.release(node, id),
   });

@@ -3,24 +3,37 @@ import { guestAccessToken } from "@org/scale";
 import type { Sandbox, SandboxStore } from "@org/scale";
 import type { Call } from "./call.ts";
 import type { GuestLogs } from "./guest-logs.ts";
+import type { GuestMetrics } from "./guest-metrics.ts";
 import type { Settings } from "./options.ts";
+import type { Snapshots } from "./snapshots.ts";
 import type { Templates } from "./template-catalog.ts";
+import type { TemplateWrites } from "./template-writes.ts";
 
 /** What every handler works with. */
 export interface Service {
   readonly settings: Settings;
   readonly store: SandboxStore;
   readonly templates: () => Templates;
+  readonly templateWrites: TemplateWrites;
+  /** When this API was made, in RFC 3339: the age of what nobody tells the age of. */
+  readonly since: string;
   readonly guestLogs: GuestLogs;
+  readonly guestMetrics: GuestMetrics;
+  readonly snapshots: Snapshots;
   /** A name to claim the next sandbox under. */
   readonly newName: () => string;
   /** Releases a sandbox that nobody will collect, in the background and whatever happens to its caller. */
   readonly abandon: (node: string, id: string) => Promise<void>;
 }
 
-/** The sandbox that a request names, in the namespace of its key. Throws `not_found`. */
+/** The sandbox that a request is about, in the namespace of its key. Throws `not_found`. */
 export function findSandbox(service: Service, call: Call, asked: string): Promise<Sandbox> {
   call.sandboxId = asked;
+  return lookUp(service, call, asked);
+}
+
+/** One of several sandboxes that a request names, in the namespace of its key. Throws `not_found`. */
+export function lookUp(service: Service, call: Call, asked: string): Promise<Sandbox> {
   const matches = (claimId: string): boolean => matchesSandboxId(claimId, asked);
   return service.store.getByClaimId(call.namespace, claimIdFromPublic(asked), matches, { signal: call.signal });
 }

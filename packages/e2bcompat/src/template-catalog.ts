@@ -1,18 +1,7 @@
-import type { InventorySource, PromotedTemplate } from "@org/scale";
-
-/** Prefix of a promoted template's name on nodes: `e2b/<namespace>/<name>`. */
-export const BUILT_PREFIX = "e2b/";
-
-/** A template that was built through this API, as all its holders together report it. */
-export interface BuiltTemplate {
-  readonly name: string;
-  /** The holder's row with the digest that most holders report. */
-  readonly current: PromotedTemplate;
-  /** Every digest that a holder reports, the current one first. */
-  readonly digests: readonly string[];
-  /** Tags whose digest somebody still holds, in code-unit order. */
-  readonly tags: readonly string[];
-}
+import type { InventorySource } from "@org/scale";
+import { BUILT_PREFIX, summarise } from "./built-template.ts";
+import type { BuiltTemplate, Holder } from "./built-template.ts";
+import type { TemplateWrites } from "./template-writes.ts";
 
 /** A pool image, with the size of the first pool that serves it. */
 export interface PoolImage {
@@ -22,6 +11,8 @@ export interface PoolImage {
 
 /** The templates of one inventory generation. */
 export interface Templates {
+  /** Whether any node is known. Without one, nothing can be said of any template. */
+  readonly informed: boolean;
   /** Pool images by name, in node order. */
   readonly images: ReadonlyMap<string, PoolImage>;
   /** Built templates of a namespace by name, in code-unit order. */
@@ -30,68 +21,37 @@ export interface Templates {
 
 const NONE: ReadonlyMap<string, BuiltTemplate> = new Map();
 
-function newest(a: PromotedTemplate, b: PromotedTemplate): number {
-  const age = (b.createdAt?.getTime() ?? 0) - (a.createdAt?.getTime() ?? 0);
-  return age !== 0 ? age : a.contentDigest < b.contentDigest ? -1 : 1;
-}
-
-function summarise(name: string, rows: readonly PromotedTemplate[]): BuiltTemplate | undefined {
-  const holders = new Map<string, PromotedTemplate[]>();
-  for (const row of rows) {
-    const same = holders.get(row.contentDigest);
-    if (same === undefined) {
-      holders.set(row.contentDigest, [row]);
-    } else {
-      same.push(row);
-    }
-  }
-  const groups = [...holders.values()].sort((a, b) => {
-    const [first, second] = [a[0], b[0]];
-    return b.length - a.length || (first === undefined || second === undefined ? 0 : newest(first, second));
-  });
-  const current = groups[0]?.[0];
-  if (current === undefined) {
-    return undefined;
-  }
-  const tags = new Set<string>();
-  for (const row of rows) {
-    for (const [tag, digest] of Object.entries(row.labels ?? {})) {
-      if (holders.has(digest)) {
-        tags.add(tag);
-      }
-    }
-  }
-  const digests = groups.flatMap((group) => group.slice(0, 1).map((row) => row.contentDigest));
-  return { name, current, digests, tags: [...tags].sort() };
-}
-
-function collect(source: InventorySource): Templates {
+function collect(source: InventorySource, writes: TemplateWrites): Templates {
   const images = new Map<string, PoolImage>();
-  const rows = new Map<string, Map<string, PromotedTemplate[]>>();
-  for (const { pools, templates } of source.nodeCapacities()) {
-    for (const { template, size } of pools) {
+  const holders = new Map<string, Map<string, Holder[]>>();
+  const nodes = source.nodeCapacities();
+  for (const pools of nodes) {
+    for (const { template, size } of pools.pools) {
       if (!images.has(template) && !template.startsWith(BUILT_PREFIX)) {
         images.set(template, { image: template, size });
       }
     }
-    for (const row of templates) {
+    for (const row of writes.rowsOf(pools)) {
       const slash = row.template.indexOf("/", BUILT_PREFIX.length);
       if (row.tenant !== "" || !row.template.startsWith(BUILT_PREFIX) || slash === -1) {
         continue;
       }
       const namespace = row.template.slice(BUILT_PREFIX.length, slash);
       const name = row.template.slice(slash + 1);
-      const names = rows.get(namespace) ?? new Map<string, PromotedTemplate[]>();
-      rows.set(namespace, names);
-      names.set(name, [...(names.get(name) ?? []), row]);
+      const names = holders.get(namespace) ?? new Map<string, Holder[]>();
+      holders.set(namespace, names);
+      const rows = names.get(name) ?? [];
+      names.set(name, rows);
+      rows.push({ node: pools.node, row });
     }
   }
   const built = new Map<string, ReadonlyMap<string, BuiltTemplate>>();
   return {
+    informed: nodes.length > 0,
     images,
     built(namespace) {
       const known = built.get(namespace);
-      const names = rows.get(namespace);
+      const names = holders.get(namespace);
       if (known !== undefined || names === undefined) {
         return known ?? NONE;
       }
@@ -108,13 +68,16 @@ function collect(source: InventorySource): Templates {
   };
 }
 
-/** The fleet's templates, read at most once per inventory generation. A failing inventory throws through. */
-export function createTemplateCatalog(source: InventorySource): () => Templates {
-  let seen: { readonly generation: number; readonly templates: Templates } | undefined;
+/**
+ * The fleet's templates, read at most once per inventory generation and change of ours. A failing inventory throws
+ * through.
+ */
+export function createTemplateCatalog(source: InventorySource, writes: TemplateWrites): () => Templates {
+  let seen: { readonly generation: number; readonly writes: number; readonly templates: Templates } | undefined;
   return () => {
     const { generation } = source;
-    if (seen?.generation !== generation) {
-      seen = { generation, templates: collect(source) };
+    if (seen?.generation !== generation || seen.writes !== writes.generation) {
+      seen = { generation, writes: writes.generation, templates: collect(source, writes) };
     }
     return seen.templates;
   };

@@ -274,6 +274,14 @@ describe("templates that are not warm", () => {
     expect(fleet.calls("claim")).toHaveLength(0);
   });
 
+  it("stay 503 while no node is known, whatever is asked for", async () => {
+    const fleet = createFleet();
+    fleet.source.remove(NODE);
+    for (const templateID of ["base", IMAGE, "nope"]) {
+      expect((await fleet.send("POST", "/v2/sandboxes", { templateID })).status).toBe(503);
+    }
+  });
+
   it("stay 503 when inventory cannot say more", async () => {
     const fleet = createFleet({ pools: [] });
     vi.spyOn(fleet.source, "nodeCapacities")

@@ -1,12 +1,12 @@
 import { json } from "../answer.ts";
 import type { Answer } from "../answer.ts";
+import { builtPrefix } from "../built-template.ts";
 import type { Call } from "../call.ts";
 import { pageOptions } from "../list-page.ts";
 import { encodeCursor, parseListQuery } from "../list-query.ts";
 import { sandboxDetail } from "../present.ts";
 import { findSandbox } from "../service.ts";
 import type { Service } from "../service.ts";
-import { BUILT_PREFIX } from "../template-catalog.ts";
 
 /** `GET /sandboxes/{sandboxID}`: what the owning node says now. */
 export async function get(service: Service, call: Call, asked: string): Promise<Answer> {
@@ -32,7 +32,7 @@ function nodeTemplates(service: Service, namespace: string, asked: string | unde
     return [];
   }
   const shown = service.settings.aliases.byAlias.get(asked)?.image ?? asked;
-  return [shown, `${BUILT_PREFIX}${namespace}/${shown}`];
+  return [shown, `${builtPrefix(namespace)}${shown}`];
 }
 
 async function list(service: Service, call: Call, paged: boolean): Promise<Answer> {

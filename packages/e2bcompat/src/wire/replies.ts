@@ -60,3 +60,55 @@ export interface LogEntryReply {
   readonly message: string;
   readonly fields: Readonly<Record<string, string>>;
 }
+
+/** Reply of a snapshot's creation, and one item of the list. */
+export interface SnapshotReply {
+  readonly snapshotID: string;
+  readonly names: readonly string[];
+}
+
+/** What a guest used at one moment. Bytes, unless the name says otherwise. */
+export interface MetricsReply {
+  readonly timestamp: string;
+  readonly timestampUnix: number;
+  readonly cpuCount: number;
+  readonly cpuUsedPct: number;
+  readonly memUsed: number;
+  readonly memTotal: number;
+  readonly memCache: number;
+  readonly diskUsed: number;
+  readonly diskTotal: number;
+}
+
+/** One build of a template. */
+export interface BuildReply {
+  readonly buildID: string;
+  readonly status: "ready";
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  readonly finishedAt: string;
+  readonly cpuCount: number;
+  readonly memoryMB: number;
+  readonly diskSizeMB: number;
+  readonly envdVersion: string;
+}
+
+/** Reply of a built template's details. */
+export interface TemplateDetailReply {
+  readonly templateID: string;
+  readonly public: boolean;
+  readonly aliases: readonly string[];
+  readonly names: readonly string[];
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  readonly lastSpawnedAt: null;
+  readonly spawnCount: number;
+  readonly builds: readonly BuildReply[];
+}
+
+/** One item of a template's tags. */
+export interface TagReply {
+  readonly tag: string;
+  readonly buildID: string;
+  readonly createdAt: string;
+}

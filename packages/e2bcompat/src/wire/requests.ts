@@ -82,6 +82,34 @@ export const resumeBody: z.ZodType<WakeSandbox & { readonly autoPause?: Maybe<bo
   autoPause: z.boolean().nullish(),
 });
 
+/** `POST /sandboxes/{sandboxID}/fork`. How many at most is the node's to say. */
+export const forkBody: z.ZodType<{ readonly timeout?: Maybe<number>; readonly count?: Maybe<number> }> = z.object({
+  timeout: seconds.nullish(),
+  count: z.int32().positive().nullish(),
+});
+
+/** `POST /sandboxes/{sandboxID}/snapshots`. */
+export const snapshotBody: z.ZodType<{ readonly name?: Maybe<string> }> = z.object({ name: z.string().nullish() });
+
+/** `PATCH /templates/{templateID}` and its v2. */
+export const templatePatch: z.ZodType<{ readonly public?: Maybe<boolean> }> = z.object({
+  public: z.boolean().nullish(),
+});
+
+const tagList = z.array(z.string());
+
+/** `POST /templates/tags`. */
+export const assignTagsBody: z.ZodType<{ readonly target: string; readonly tags: readonly string[] }> = z.object({
+  target: z.string(),
+  tags: tagList,
+});
+
+/** `DELETE /templates/tags`. */
+export const removeTagsBody: z.ZodType<{ readonly name: string; readonly tags: readonly string[] }> = z.object({
+  name: z.string(),
+  tags: tagList,
+});
+
 function decode<T>(schema: z.ZodType<T>, value: unknown): T {
   const result = schema.safeParse(value);
   if (result.success) {
