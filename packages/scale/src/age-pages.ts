@@ -123,20 +123,23 @@ class GrowingPage {
   offer(node: string, { entries, starts, replaced, from, to }: Stretch): void {
     const sign = this.#sign;
     const first = this.#after === undefined ? Number.NEGATIVE_INFINITY : sign * this.#after.startedMs;
+    let last = this.#last();
     for (let at = from; at < to; at += 1) {
       const startedMs = starts[at] ?? 0;
-      const order = sign * startedMs;
-      const entry = entries[at];
-      if (
-        order < first ||
-        (this.#worst !== undefined && order > sign * this.#worst.startedMs) ||
-        entry === undefined ||
-        replaced.has(entry)
-      ) {
+      if (sign * startedMs < first || sign * startedMs > last) {
         continue;
       }
-      this.offerOne(node, entry, startedMs);
+      const entry = entries[at];
+      if (entry !== undefined && !replaced.has(entry)) {
+        this.offerOne(node, entry, startedMs);
+        last = this.#last();
+      }
     }
+  }
+
+  /** What comes behind this start has no place in the page. */
+  #last(): number {
+    return this.#worst === undefined ? Number.POSITIVE_INFINITY : this.#sign * this.#worst.startedMs;
   }
 
   offerOne(node: string, entry: InventoryEntry, startedMs: number): void {

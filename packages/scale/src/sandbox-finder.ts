@@ -1,34 +1,19 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { InventoryEntry, NodeInventory, Sandbox } from "./domain.ts";
+import type { Sandbox } from "./domain.ts";
 import { abortedError, throwIfAborted } from "./detached-work.ts";
 import { ScaleError } from "./errors.ts";
 import { firstHit, within } from "./first-hit.ts";
 import { describeFailure } from "./node-failures.ts";
-import { claimKey, nameKey } from "./node-index.ts";
+import { firstOf, HeldQuery, IdQuery, NameQuery } from "./finder-query.ts";
+import type { FinderQuery } from "./finder-query.ts";
 import type { NodeIndex } from "./node-index.ts";
 import type { Overlay } from "./overlay.ts";
-import type { InventorySource, Logger, NodeClient, NodeClients, NodeSandbox } from "./ports.ts";
-import { isSameClaim, namespaceOf, qualifiedName, sandboxOf } from "./sandbox-view.ts";
-import type { ViewIndex, ViewIndexes } from "./view-index.ts";
+import type { InventorySource, Logger, NodeClients, NodeSandbox } from "./ports.ts";
+import { sandboxOf } from "./sandbox-view.ts";
+import type { ViewIndexes } from "./view-index.ts";
 
 /** A view's maps take about a millisecond per ten thousand entries: so many are built before others get a turn. */
 const BUILDS_PER_TURN = 8;
-
-/** What one look-up wants, in an inventory and from a node. */
-interface Query {
-  /** How many nodes did not answer. */
-  unanswered: number;
-  readonly op: "get" | "claim-id get" | "watch";
-  readonly key: string;
-  /** Whether this view's maps exist already. */
-  ready(index: ViewIndex): boolean;
-  inView(view: NodeInventory, index: ViewIndex): InventoryEntry | undefined;
-  /** Whether we released what is asked for, and data of this age cannot know. */
-  goneFrom(node: string, asOfMs: number): boolean;
-  ask(client: NodeClient, signal: AbortSignal): Promise<readonly NodeSandbox[]>;
-  /** The same test for rows that a node sent: a node cannot hand back another sandbox. */
-  accepts(entry: InventoryEntry, node: string): boolean;
-}
 
 /** What a {@link SandboxFinder} works with. */
 export interface FinderParts {
@@ -53,13 +38,25 @@ export class SandboxFinder {
     this.#parts = parts;
   }
 
-  async byName(namespace: string, name: string, signal: AbortSignal | undefined): Promise<Sandbox> {
-    const query = this.#nameQuery("get", namespace, name, () => true);
-    const found = await this.#find(query, signal);
-    if (found === undefined) {
-      throw new ScaleError("not_found", `sandbox "${namespace}/${name}" not found`, { unanswered: query.unanswered });
-    }
-    return found;
+  byName(namespace: string, name: string, signal: AbortSignal | undefined): Promise<Sandbox> {
+    const query = new NameQuery(this.#parts.overlay, namespace, name);
+    return this.#find(query, signal, () => {
+      const { unanswered } = query;
+      return new ScaleError("not_found", `sandbox "${namespace}/${name}" not found`, { unanswered });
+    });
+  }
+
+  byClaimId(
+    namespace: string,
+    id: string,
+    match: (claimId: string) => boolean,
+    signal: AbortSignal | undefined,
+  ): Promise<Sandbox> {
+    const query = new IdQuery(this.#parts.overlay, namespace, id, match);
+    return this.#find(query, signal, () => {
+      const { unanswered } = query;
+      return new ScaleError("not_found", `sandbox "${id}" not found`, { id, unanswered });
+    });
   }
 
   /** A sandbox of this name that passes, in any inventory: one name can hold several claims. */
@@ -69,12 +66,12 @@ export class SandboxFinder {
     passes: (sandbox: Sandbox) => boolean,
     signal: AbortSignal | undefined,
   ): Promise<Sandbox | undefined> {
-    return this.#sweep(this.#nameQuery("get", namespace, name, passes), signal);
+    return this.#sweep(new NameQuery(this.#parts.overlay, namespace, name, passes), signal);
   }
 
   /** What a sandbox's node lists of it now, when that passes. */
   listed(held: Sandbox, passes: (sandbox: Sandbox) => boolean): Sandbox | undefined {
-    return this.#onNode(held.node, this.#heldQuery(held, passes));
+    return this.#onNode(held.node, new HeldQuery(this.#parts.overlay, held, passes));
   }
 
   /** What a sandbox's node says of it, when that passes. A node that does not answer in time does not hold it. */
@@ -83,127 +80,56 @@ export class SandboxFinder {
     passes: (sandbox: Sandbox) => boolean,
     signal: AbortSignal | undefined,
   ): Promise<Sandbox | undefined> {
-    const query = this.#heldQuery(held, passes);
-    const asOfMs = this.#parts.source.nodeInventory(held.node)?.asOfMs ?? Number.NEGATIVE_INFINITY;
-    return query.goneFrom(held.node, asOfMs) ? undefined : this.#liveOnNode(held.node, query, signal);
+    const query = new HeldQuery(this.#parts.overlay, held, passes);
+    return this.#isGone(held.node, query) ? undefined : this.#liveOnNode(held.node, query, signal);
   }
 
-  /** Looks for one claim again, by its id when it has one. */
-  #heldQuery(held: Sandbox, passes: (sandbox: Sandbox) => boolean): Query {
-    const { namespace, name, id } = held;
-    const query = this.#nameQuery("watch", namespace, name, (sandbox) => isSameClaim(sandbox, held) && passes(sandbox));
-    if (id === "") {
-      return query;
-    }
-    return {
-      ...query,
-      goneFrom: (node, asOfMs) => this.#parts.overlay.isGone(node, id, asOfMs),
-      ask: (client, live) => rowsOf(client.sandbox(id, { signal: live })),
-    };
-  }
-
-  #nameQuery(op: Query["op"], namespace: string, name: string, passes: (sandbox: Sandbox) => boolean): Query {
-    const { overlay } = this.#parts;
-    const qualified = `${namespace}/${name}`;
-    const accepts = (entry: InventoryEntry, node: string): boolean =>
-      qualifiedName(entry.name) === qualified && passes(sandboxOf(node, entry));
-    return {
-      unanswered: 0,
-      op,
-      key: nameKey(namespace, name),
-      ready: (index) => index.namesReady,
-      inView: ({ node, asOfMs }, index) => {
-        const passing = (id: string, listed: InventoryEntry | undefined): InventoryEntry | undefined => {
-          const now = overlay.resolve(node, id, listed, asOfMs);
-          return now !== undefined && accepts(now, node) ? now : undefined;
-        };
-        const listed = index.byName(qualified);
-        return (
-          firstOf(listed, (entry) => passing(entry.id, entry)) ??
-          firstOf(overlay.claimedAs(node, qualified), (id) =>
-            listed.some((entry) => entry.id === id) ? undefined : passing(id, undefined),
-          )
-        );
-      },
-      // Names are claimed again: only an id is gone for good.
-      goneFrom: () => false,
-      ask: (client, live) => client.sandboxesByRef(qualified, { signal: live }),
-      accepts,
-    };
-  }
-
-  async byClaimId(
-    namespace: string,
-    id: string,
-    match: (claimId: string) => boolean,
-    signal: AbortSignal | undefined,
-  ): Promise<Sandbox> {
-    const { overlay } = this.#parts;
-    const accepts = (entry: InventoryEntry): boolean =>
-      entry.id !== "" && (namespace === "" || namespaceOf(entry.name) === namespace) && match(entry.id);
-    const query: Query = {
-      unanswered: 0,
-      op: "claim-id get",
-      key: claimKey(namespace, id),
-      ready: (index) => index.idsReady,
-      inView: (view, index) => {
-        const resolved = (claimId: string, listed: InventoryEntry | undefined): InventoryEntry | undefined => {
-          const now = overlay.resolve(view.node, claimId, listed, view.asOfMs);
-          return now !== undefined && accepts(now) ? now : undefined;
-        };
-        return (
-          resolved(id, index.byId(id)) ??
-          firstOf(index.unusual(), (entry) => resolved(entry.id, entry)) ??
-          firstOf(overlay.unusualOn(view.node), (claimId) => resolved(claimId, index.byId(claimId)))
-        );
-      },
-      goneFrom: (node, asOfMs) => overlay.isGone(node, id, asOfMs),
-      ask: (client, live) => rowsOf(client.sandbox(id, { signal: live })),
-      accepts,
-    };
-    const found = await this.#find(query, signal);
-    if (found === undefined) {
-      throw new ScaleError("not_found", `sandbox "${id}" not found`, { id, unanswered: query.unanswered });
-    }
-    return found;
-  }
-
-  async #find(query: Query, signal: AbortSignal | undefined): Promise<Sandbox | undefined> {
+  /** Where the node is known and its inventory shows the sandbox, nothing is waited for. */
+  async #find(query: FinderQuery, signal: AbortSignal | undefined, notFound: () => ScaleError): Promise<Sandbox> {
     throwIfAborted(signal);
-    const { clients, index, source, concurrency } = this.#parts;
+    const { index } = this.#parts;
     const known = index.lookup(query.key);
     if (known !== undefined) {
-      if (query.goneFrom(known, source.nodeInventory(known)?.asOfMs ?? Number.NEGATIVE_INFINITY)) {
-        return undefined;
+      if (this.#isGone(known, query)) {
+        throw notFound();
       }
       const hinted = this.#onNode(known, query) ?? (await this.#liveOnNode(known, query, signal));
       if (hinted !== undefined) {
         return hinted;
       }
     }
-    const listed = await this.#sweep(query, signal);
-    if (listed !== undefined) {
-      index.remember(query.key, listed.node);
-      return listed;
+    const found = (await this.#sweep(query, signal)) ?? (await this.#askAll(query, known, signal));
+    if (found === undefined) {
+      throw notFound();
     }
+    index.remember(query.key, found.node);
+    return found;
+  }
+
+  #isGone(node: string, query: FinderQuery): boolean {
+    return query.goneFrom(node, this.#parts.source.nodeInventory(node)?.asOfMs ?? Number.NEGATIVE_INFINITY);
+  }
+
+  /** Asks every node but the one that was asked before. */
+  async #askAll(
+    query: FinderQuery,
+    asked: string | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<Sandbox | undefined> {
+    const { clients, source, concurrency } = this.#parts;
     if (clients === undefined) {
       return undefined;
     }
-    const others = source.listNodes().filter((node) => node !== known);
-    let live: Sandbox | undefined;
+    const others = source.listNodes().filter((node) => node !== asked);
     try {
-      live = await firstHit(others, concurrency, (node, stop) => this.#liveOnNode(node, query, stop), signal);
+      return await firstHit(others, concurrency, (node, stop) => this.#liveOnNode(node, query, stop), signal);
     } catch (error) {
       throw signal?.aborted === true ? abortedError(signal) : error;
     }
-    if (live !== undefined) {
-      index.remember(query.key, live.node);
-    }
-    return live;
   }
 
   /** Looks through every inventory. Works out missing maps a few at a time, so that a big fleet holds nobody up. */
-  async #sweep(query: Query, signal: AbortSignal | undefined): Promise<Sandbox | undefined> {
+  async #sweep(query: FinderQuery, signal: AbortSignal | undefined): Promise<Sandbox | undefined> {
     const { source, views } = this.#parts;
     let built = 0;
     for (const node of source.listNodes()) {
@@ -223,7 +149,7 @@ export class SandboxFinder {
     return undefined;
   }
 
-  #onNode(node: string, query: Query): Sandbox | undefined {
+  #onNode(node: string, query: FinderQuery): Sandbox | undefined {
     const { source, views, logger } = this.#parts;
     const view = source.nodeInventory(node);
     if (view === undefined) {
@@ -237,7 +163,7 @@ export class SandboxFinder {
     return entry === undefined ? undefined : sandboxOf(node, entry);
   }
 
-  async #liveOnNode(node: string, query: Query, signal: AbortSignal | undefined): Promise<Sandbox | undefined> {
+  async #liveOnNode(node: string, query: FinderQuery, signal: AbortSignal | undefined): Promise<Sandbox | undefined> {
     const { source, clients, overlay, logger, liveTimeoutMs } = this.#parts;
     const address = source.nodeCapacity(node)?.address ?? "";
     if (clients === undefined || address === "") {
@@ -272,19 +198,4 @@ export class SandboxFinder {
     });
     return found === undefined ? undefined : sandboxOf(node, found);
   }
-}
-
-async function rowsOf(row: Promise<NodeSandbox | undefined>): Promise<readonly NodeSandbox[]> {
-  const known = await row;
-  return known === undefined ? [] : [known];
-}
-
-function firstOf<I, T>(items: Iterable<I>, pick: (item: I) => T | undefined): T | undefined {
-  for (const item of items) {
-    const picked = pick(item);
-    if (picked !== undefined) {
-      return picked;
-    }
-  }
-  return undefined;
 }
