@@ -1,8 +1,9 @@
-import { type IncomingMessage, request } from "node:http";
+import { request } from "node:http";
 import type { Duplex } from "node:stream";
 
 import { EnvdClientError } from "./errors.ts";
 import { callGuest, type DialGuest } from "./guest-call.ts";
+import { guestMessageIn, shortAnswer } from "./guest-words.ts";
 
 /** Body of `POST /init`; what is absent or empty is left as it is, except `accessToken` and `envVars`. */
 export interface InitBody {
@@ -26,8 +27,7 @@ export interface InitGuestOptions {
   readonly timeoutMs?: number | undefined;
 }
 
-const MAX_ANSWER_BYTES = 16 * 1024;
-const MAX_MESSAGE_CHARS = 300;
+const MAX_HEADER_BYTES = 16 * 1024;
 
 /**
  * Prepares a fresh guest: one `POST /init` over one connection, which is closed afterwards whatever happens. Resolves
@@ -48,14 +48,14 @@ function exchange(connection: Duplex, body: InitBody): Promise<void> {
       path: "/init",
       host: "localhost",
       headers: { "content-type": "application/json", "content-length": payload.length, connection: "close" },
-      maxHeaderSize: MAX_ANSWER_BYTES,
+      maxHeaderSize: MAX_HEADER_BYTES,
       createConnection: () => connection,
     });
     call.on("error", reject);
     call.on("response", (answer) => {
-      readAnswer(answer).then((text) => {
+      shortAnswer(answer).then((text) => {
         if (answer.statusCode === 204) return resolve();
-        const guestMessage = messageOf(text);
+        const guestMessage = guestMessageIn(text);
         return reject(
           new EnvdClientError("refused", `guest answered /init with ${answer.statusCode}`, {
             status: answer.statusCode,
@@ -66,28 +66,4 @@ function exchange(connection: Duplex, body: InitBody): Promise<void> {
     });
     call.end(payload);
   });
-}
-
-/** Text of the answer; a longer one is cut, since only its message matters. */
-async function readAnswer(answer: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of answer as AsyncIterable<Buffer>) {
-    chunks.push(chunk);
-    length += chunk.length;
-    if (length >= MAX_ANSWER_BYTES) break;
-  }
-  return Buffer.concat(chunks).toString("utf8");
-}
-
-function messageOf(text: string): string | undefined {
-  try {
-    const parsed: unknown = JSON.parse(text);
-    if (typeof parsed === "object" && parsed !== null && "message" in parsed && typeof parsed.message === "string") {
-      return parsed.message.slice(0, MAX_MESSAGE_CHARS);
-    }
-  } catch {
-    // Not the daemon's own JSON: the status says enough.
-  }
-  return undefined;
 }
