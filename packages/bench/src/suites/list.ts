@@ -5,6 +5,7 @@ import { compare } from "../compare.ts";
 import type { Contender } from "../compare.ts";
 import { FakeNodes } from "../fake-nodes.ts";
 import { FleetSource, NAMESPACE, sizeName } from "../fleet.ts";
+import { bytesPerTime } from "../heap.ts";
 import { compareViews, renderView, viewOf } from "../object-view.ts";
 import type { ObjectView } from "../object-view.ts";
 import { publishedFor } from "../published.ts";
@@ -90,9 +91,10 @@ async function lists(bench: Bench, source: FleetSource): Promise<void> {
     await written.release(node, id);
   };
 
+  const page = repeat(() => call(PAGE));
   const api = await compare(
     {
-      page: repeat(() => call(PAGE)),
+      page,
       churned: repeat(() => callChurned(PAGE), 1, churn),
       written: repeat(() => callWritten(PAGE), 1, write),
       all: repeat(() => call(ALL), 1),
@@ -121,6 +123,7 @@ async function lists(bench: Bench, source: FleetSource): Promise<void> {
       bar: fleet === PAGE_BAR_FLEET ? bar : undefined,
     });
   }
+  bench.report({ name: "list.page-100.heap", fleet, unit: "B", value: await bytesPerTime(page.run) });
   const own = await compare(
     {
       part: repeat(() => store.list({ namespace: NAMESPACE })),
