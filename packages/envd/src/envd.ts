@@ -1,8 +1,9 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 
-import { Filesystem, GUEST_LOGS_PATH, MAX_LOG_LINES, Process } from "@org/envd-client";
+import { Filesystem, GUEST_BOOT_PATH, GUEST_LOGS_PATH, MAX_LOG_LINES, Process } from "@org/envd-client";
 
+import { createBoot } from "./boot.ts";
 import { asEnvdError, type EnvdError } from "./errors.ts";
 import { checkFileAccess, fileUser } from "./files/access.ts";
 import { download } from "./files/download.ts";
@@ -30,6 +31,12 @@ import { createDispatcher } from "./rpc/dispatcher.ts";
 export interface Envd extends AsyncDisposable {
   /** Serves every request; never throws. See `createEnvdServer` for a server that fits. */
   readonly listener: RequestListener;
+  /**
+   * Carries out the boot document among the guest's files, if there is one (see `bootFile`): user, directory and
+   * variables, then the start command. Resolves once that is of use, or after a few seconds; never rejects. To be called
+   * once, when the guest starts.
+   */
+  boot(): Promise<void>;
   /** Kills all commands and cuts all open answers, without an end frame. Requests after it are answered 503. */
   close(): Promise<void>;
 }
@@ -62,6 +69,7 @@ export function createEnvd(options: EnvdOptions): Envd {
       accessToken: options.accessToken,
       defaultUser: options.defaultUser ?? "root",
       defaultWorkdir: options.defaultWorkdir,
+      bootVariables: {},
       userVariables: {},
       initializedAt: undefined,
       nodeVariables: options.environment ?? {},
@@ -89,6 +97,9 @@ export function createEnvd(options: EnvdOptions): Envd {
     loadPty: createPtyLoader(options.loadPty ?? (() => import("@lydell/node-pty"))),
     exitRetentionMs: options.exitRetentionMs ?? DEFAULT_RETENTION_MS,
   });
+  const { bootFile } = options;
+  const boot = bootFile === undefined ? undefined : createBoot({ file: bootFile, guest, processes, logger });
+  const ending = new AbortController();
   const userOf = createUserLookup(guest);
   const rpc = createDispatcher({
     userOf,
@@ -121,6 +132,15 @@ export function createEnvd(options: EnvdOptions): Envd {
     [GUEST_LOGS_PATH]: {
       GET: (exchange) => sendLogs(exchange, logs),
     },
+    ...(boot !== undefined && {
+      [GUEST_BOOT_PATH]: {
+        async PUT({ req, res }: Exchange) {
+          await boot.save(req);
+          res.writeHead(204, NO_STORE);
+          res.end();
+        },
+      },
+    }),
     "/init": {
       async POST({ req, res }) {
         await applyInit(req, guest.state);
@@ -185,6 +205,7 @@ export function createEnvd(options: EnvdOptions): Envd {
 
   async function close(): Promise<void> {
     closed = true;
+    ending.abort();
     for (const res of open) res.destroy();
     processes[Symbol.dispose]();
     pipes[Symbol.dispose]();
@@ -208,6 +229,7 @@ export function createEnvd(options: EnvdOptions): Envd {
         if (!res.destroyed) sendError(res, known);
       });
     },
+    boot: async () => boot?.run(ending.signal),
     close,
     [Symbol.asyncDispose]: close,
   };

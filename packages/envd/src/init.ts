@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http";
 
 import { EnvdError } from "./errors.ts";
 import { type GuestState, sameSecret } from "./guest/state.ts";
+import { type JsonBody, parseObject, readText, textField, variablesField } from "./http/json-body.ts";
 
 const MAX_BODY_BYTES = 4 * 1024 * 1024;
 
@@ -20,7 +21,7 @@ interface InitRequest {
  *   body that cannot be read
  */
 export async function applyInit(req: IncomingMessage, state: GuestState): Promise<void> {
-  const body = parseInit(await readText(req));
+  const body = parseInit(await readText(req, MAX_BODY_BYTES));
   checkCaller(req, body, state.accessToken);
   if (body.timestampNs !== undefined) {
     if (state.initializedAt !== undefined && body.timestampNs <= state.initializedAt) return;
@@ -49,48 +50,22 @@ function parseInit(text: string): InitRequest {
       timestampNs: undefined,
     };
   }
-  let body: unknown;
-  try {
-    body = JSON.parse(text);
-  } catch (error) {
-    throw new EnvdError("invalid_argument", "body is not JSON", { cause: error });
-  }
-  if (!isRecord(body)) throw new EnvdError("invalid_argument", "body must be an object");
+  const body = parseObject(text);
   const accessToken = textField(body, "accessToken");
   if (accessToken?.includes("\\") === true) {
     throw new EnvdError("invalid_argument", "accessToken must not contain a backslash");
   }
   return {
     accessToken: accessToken === "" ? undefined : accessToken,
-    envVars: variablesField(body),
+    envVars: variablesField(body, "envVars"),
     defaultUser: textField(body, "defaultUser") || undefined,
     defaultWorkdir: textField(body, "defaultWorkdir") || undefined,
     timestampNs: timestampField(body),
   };
 }
 
-function textField(body: Record<string, unknown>, name: string): string | undefined {
-  const value = body[name] ?? undefined;
-  if (value === undefined || typeof value === "string") return value;
-  throw new EnvdError("invalid_argument", `${name} must be a string`);
-}
-
-function variablesField(body: Record<string, unknown>): Record<string, string> | undefined {
-  const value = body["envVars"] ?? undefined;
-  if (value === undefined) return undefined;
-  if (!isRecord(value)) throw new EnvdError("invalid_argument", "envVars must be an object");
-  const entries = Object.entries(value).map(([name, text]) => {
-    if (typeof text !== "string") throw new EnvdError("invalid_argument", "values of envVars must be strings");
-    if (name === "" || /[=\0]/.test(name) || text.includes("\0")) {
-      throw new EnvdError("invalid_argument", "envVars holds a name or value that no environment can hold");
-    }
-    return [name, text] as const;
-  });
-  return Object.fromEntries(entries);
-}
-
 /** RFC 3339 with up to nine digits of a second, which `Date` alone would cut to three. */
-function timestampField(body: Record<string, unknown>): bigint | undefined {
+function timestampField(body: JsonBody): bigint | undefined {
   const text = textField(body, "timestamp");
   if (text === undefined || text === "") return undefined;
   const found = /^(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d)(?:\.(\d{1,9})\d*)?([Zz]|[+-]\d\d:\d\d)$/.exec(text);
@@ -99,21 +74,4 @@ function timestampField(body: Record<string, unknown>): bigint | undefined {
     throw new EnvdError("invalid_argument", "timestamp must be an RFC 3339 time");
   }
   return BigInt(milliseconds) * 1_000_000n + BigInt((found[2] ?? "").padEnd(9, "0"));
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-async function readText(req: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of req.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-    length += chunk.length;
-    if (length > MAX_BODY_BYTES) {
-      throw new EnvdError("resource_exhausted", `body is over the limit of ${MAX_BODY_BYTES} bytes`, { status: 413 });
-    }
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString("utf8");
 }

@@ -85,6 +85,11 @@ export interface EnvdOptions {
    * @default 30_000
    */
   readonly exitRetentionMs?: number | undefined;
+  /**
+   * Where the daemon keeps its boot document, in the file system it sees: written by `PUT /_sandbox/boot`, carried out by
+   * `Envd.boot`. Only for guests that are copied without their memory; absent leaves the route out.
+   */
+  readonly bootFile?: string | undefined;
   /** Silent by default. */
   readonly logger?: EnvdLogger | undefined;
   /**

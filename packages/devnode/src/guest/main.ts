@@ -13,6 +13,8 @@ import { createTunnels } from "./tunnel.ts";
 
 const config = JSON.parse(process.argv[2] ?? "") as GuestConfig;
 
+/** Among the files that copies of a guest start with. */
+const BOOT_FILE = "var/lib/sandbox/boot.json";
 const MAPPED = ["home/user", "root", "run", "tmp", "var", "opt", "mnt", "srv"];
 
 const envd = createEnvd({
@@ -21,6 +23,7 @@ const envd = createEnvd({
   defaultUser: "user",
   path: config.path,
   environment: config.environment,
+  bootFile: join(config.root ?? "/", BOOT_FILE),
   ...(config.root === undefined ? {} : unisolated(config.root)),
 });
 
@@ -63,6 +66,9 @@ process.stdin.on("close", () => {
   void envd.close().finally(() => process.exit(0));
 });
 process.stdin.resume();
+
+// What the files were captured with ran in another guest: it is started anew before anybody comes.
+await envd.boot();
 
 writeSync(STATUS_FD, `ready ${(server.address() as AddressInfo).port}\n`);
 closeSync(STATUS_FD);

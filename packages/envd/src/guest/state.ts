@@ -5,6 +5,8 @@ export interface GuestState {
   accessToken: string | undefined;
   defaultUser: string;
   defaultWorkdir: string | undefined;
+  /** What the guest's files bring along, when they were copied from another guest. */
+  bootVariables: Readonly<Record<string, string>>;
   /** Set by `/init`; replaced as a whole. */
   userVariables: Readonly<Record<string, string>>;
   /** Time of the newest `/init` that carried one, in nanoseconds. */
@@ -17,7 +19,7 @@ export interface GuestState {
 
 /** The variables every command starts with. */
 export function defaultVariables(state: GuestState): Record<string, string> {
-  return { ...state.nodeVariables, ...state.userVariables, ...state.ownVariables };
+  return { ...state.nodeVariables, ...state.bootVariables, ...state.userVariables, ...state.ownVariables };
 }
 
 /** Compares two secrets in constant time, whatever their lengths. */

@@ -1,12 +1,15 @@
-import { type ProcessConfig, type ProcessInput, Signal } from "@org/envd-client";
+import { create } from "@bufbuild/protobuf";
+import { type ProcessConfig, type ProcessInput, Signal, StartRequestSchema } from "@org/envd-client";
 import type { ConnectResponseSchema, Process, StartRequest, StartResponseSchema } from "@org/envd-client";
 
 import { EnvdError } from "../errors.ts";
 import type { Guest } from "../guest/guest.ts";
+import type { GuestUser } from "../guest/users.ts";
 import type { LogRing } from "../logs/log-ring.ts";
 import type { Call, ServerStream, ServiceImpl } from "../rpc/call.ts";
 import type { Child, ChildEvents } from "./child.ts";
 import { dataNotice, endNotice, startNotice } from "./event-frames.ts";
+import type { ExitStatus } from "./exit-status.ts";
 import { createFanOut, type Subscription } from "./fan-out.ts";
 import { type LaunchSettings, prepareLaunch } from "./launch.ts";
 import { spawnPipeChild } from "./pipe-child.ts";
@@ -26,9 +29,18 @@ export interface ProcessServiceOptions {
   readonly exitRetentionMs: number;
 }
 
+/** A command that the daemon itself has started. */
+export interface OwnCommand {
+  /** Also when the signal stopped the wait: then `undefined`, and the command goes on. */
+  ended(signal: AbortSignal): Promise<ExitStatus | undefined>;
+  kill(): void;
+}
+
 /** The service and the end of all its commands. */
 export interface ProcessService extends Disposable {
   readonly impl: ServiceImpl<typeof Process>;
+  /** Starts a command that no client asked for. It is listed as all others. @throws EnvdError */
+  start(config: ProcessConfig, user: GuestUser): Promise<OwnCommand>;
 }
 
 type EventStream = ServerStream<typeof StartResponseSchema> | ServerStream<typeof ConnectResponseSchema>;
@@ -45,6 +57,7 @@ export function createProcessService(options: ProcessServiceOptions): ProcessSer
     request: StartRequest,
     config: ProcessConfig,
     call: Call,
+    ended?: (status: ExitStatus) => void,
   ): Promise<[RunningProcess, Subscription]> {
     const user = call.user();
     const ready = await prepareLaunch(guest, user, config, options.launch);
@@ -75,6 +88,7 @@ export function createProcessService(options: ProcessServiceOptions): ProcessSer
       log.stderr.end();
       table.end(running, status);
       output.publish(endNotice(status));
+      ended?.(status);
     };
     return [running, subscription];
   }
@@ -165,6 +179,18 @@ export function createProcessService(options: ProcessServiceOptions): ProcessSer
         return {};
       },
     },
+    async start(config, user) {
+      const status = Promise.withResolvers<ExitStatus>();
+      const call: Call = { user: () => user, signal: new AbortController().signal, timeoutMs: undefined };
+      const request = create(StartRequestSchema, { process: config, stdin: false });
+      const [{ child }, subscription] = await launch(request, config, call, status.resolve);
+      // Nobody reads it, and a reader that does not read would hold the command up.
+      subscription[Symbol.dispose]();
+      return {
+        ended: (signal) => Promise.race([status.promise, whenAborted(signal)]),
+        kill: () => child.destroy(),
+      };
+    },
     [Symbol.dispose]() {
       for (const { child } of table.running()) child.destroy();
       table[Symbol.dispose]();
@@ -176,6 +202,13 @@ export function createProcessService(options: ProcessServiceOptions): ProcessSer
 function abortError({ reason }: AbortSignal): EnvdError {
   if (reason instanceof EnvdError) return reason;
   return new EnvdError("canceled", "the client left before the command was started");
+}
+
+function whenAborted(signal: AbortSignal): Promise<undefined> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(undefined);
+    else signal.addEventListener("abort", () => resolve(undefined), { once: true });
+  });
 }
 
 function signalName(signal: Signal): "SIGKILL" | "SIGTERM" {
