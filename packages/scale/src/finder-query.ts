@@ -103,11 +103,14 @@ export class NameQuery implements FinderQuery {
 
   inView(view: NodeInventory, index: ViewIndex): InventoryEntry | undefined {
     const listed = index.byName(this.#qualified);
-    return (
-      firstOf(listed, (entry) => this.#resolve(view, entry.id, entry)) ??
-      firstOf(this.overlay.claimedAs(view.node, this.#qualified), (id) =>
-        listed.some((entry) => entry.id === id) ? undefined : this.#resolve(view, id, undefined),
-      )
+    for (const entry of listed) {
+      const now = this.#resolve(view, entry.id, entry);
+      if (now !== undefined) {
+        return now;
+      }
+    }
+    return firstOf(this.overlay.claimedAs(view.node, this.#qualified), (id) =>
+      listed.some((entry) => entry.id === id) ? undefined : this.#resolve(view, id, undefined),
     );
   }
 

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { Sandbox } from "./domain.ts";
+import type { NodeInventory, Sandbox } from "./domain.ts";
 import { abortedError, throwIfAborted } from "./detached-work.ts";
 import { ScaleError } from "./errors.ts";
 import { firstHit, within } from "./first-hit.ts";
@@ -81,19 +81,21 @@ export class SandboxFinder {
     signal: AbortSignal | undefined,
   ): Promise<Sandbox | undefined> {
     const query = new HeldQuery(this.#parts.overlay, held, passes);
-    return this.#isGone(held.node, query) ? undefined : this.#liveOnNode(held.node, query, signal);
+    const view = this.#parts.source.nodeInventory(held.node);
+    return isGone(view, held.node, query) ? undefined : this.#liveOnNode(held.node, query, signal);
   }
 
   /** Where the node is known and its inventory shows the sandbox, nothing is waited for. */
   async #find(query: FinderQuery, signal: AbortSignal | undefined, notFound: () => ScaleError): Promise<Sandbox> {
     throwIfAborted(signal);
-    const { index } = this.#parts;
+    const { index, source } = this.#parts;
     const known = index.lookup(query.key);
     if (known !== undefined) {
-      if (this.#isGone(known, query)) {
+      const view = source.nodeInventory(known);
+      if (isGone(view, known, query)) {
         throw notFound();
       }
-      const hinted = this.#onNode(known, query) ?? (await this.#liveOnNode(known, query, signal));
+      const hinted = this.#inView(view, known, query) ?? (await this.#liveOnNode(known, query, signal));
       if (hinted !== undefined) {
         return hinted;
       }
@@ -104,10 +106,6 @@ export class SandboxFinder {
     }
     index.remember(query.key, found.node);
     return found;
-  }
-
-  #isGone(node: string, query: FinderQuery): boolean {
-    return query.goneFrom(node, this.#parts.source.nodeInventory(node)?.asOfMs ?? Number.NEGATIVE_INFINITY);
   }
 
   /** Asks every node but the one that was asked before. */
@@ -150,8 +148,11 @@ export class SandboxFinder {
   }
 
   #onNode(node: string, query: FinderQuery): Sandbox | undefined {
-    const { source, views, logger } = this.#parts;
-    const view = source.nodeInventory(node);
+    return this.#inView(this.#parts.source.nodeInventory(node), node, query);
+  }
+
+  #inView(view: NodeInventory | undefined, node: string, query: FinderQuery): Sandbox | undefined {
+    const { views, logger } = this.#parts;
     if (view === undefined) {
       logger.debug(
         { func: "scale.matchOnNode", node, op: query.op },
@@ -198,4 +199,8 @@ export class SandboxFinder {
     });
     return found === undefined ? undefined : sandboxOf(node, found);
   }
+}
+
+function isGone(view: NodeInventory | undefined, node: string, query: FinderQuery): boolean {
+  return query.goneFrom(node, view?.asOfMs ?? Number.NEGATIVE_INFINITY);
 }
