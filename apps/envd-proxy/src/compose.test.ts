@@ -56,6 +56,7 @@ function configOf(extra: Partial<ProxyConfig> = {}, flags: Readonly<Record<strin
     seeds: [],
     token: "",
     tokenFile: "",
+    caFile: "",
     pollIntervalMs: 200,
     domain: "sandbox.test",
     namespace: "default",
@@ -147,6 +148,7 @@ describe("failures at start", () => {
     ["no seed", configOf(), /at least one seed is required: set --sandboxd-seeds/],
     ["no domain", configOf({ seeds: ["a:1"], domain: " " }), /a domain is required: set --domain/],
     ["no token file", configOf({ seeds: ["a:1"], tokenFile: "/nonexistent/t" }), /read token file "\/nonexistent\/t"/],
+    ["no CA file", configOf({ seeds: ["a:1"], caFile: "/nonexistent/ca" }), /CA file "\/nonexistent\/ca"/],
     ["no secret file", configOf({ seeds: ["a:1"], envdSecretFile: "/nonexistent/s" }), /read envd secret file/],
     ["half of a pair", configOf({ seeds: ["a:1"] }, { "tls-cert-file": "/c" }), /must be set together/],
   ])("%s is told before a node is asked", async (_name, config, message) => {

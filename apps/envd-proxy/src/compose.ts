@@ -3,7 +3,7 @@ import type { MeshFlags } from "@org/command-line";
 import { bindListener, createProxy, loadEnvdSecret } from "@org/envdproxy";
 import type { Flags as ProxyFlags } from "@org/envdproxy";
 import { MeshInventory } from "@org/meshinventory";
-import { createNodePool, tokenFrom } from "@org/sandboxd-client";
+import { caFrom, createNodePool, tokenFrom } from "@org/sandboxd-client";
 import { createStore } from "@org/scale";
 import type { Logger } from "@org/scale";
 import { createNodeClients } from "@org/scale/sandboxd";
@@ -32,10 +32,11 @@ export async function serve(config: ProxyConfig, { signal, logger }: ServeOption
   if (seeds.length === 0) throw new Error("at least one seed is required: set --sandboxd-seeds to a node's address");
   if (domain.trim() === "") throw new Error("a domain is required: set --domain");
   const token = await tokenFrom(config.token, config.tokenFile);
+  const ca = await caFrom(config.caFile);
   const envdSecret = await loadEnvdSecret(config.envdSecretFile);
   await config.proxy.load();
-  await using polling = createNodePool();
-  await using routing = createNodePool();
+  await using polling = createNodePool({ ca });
+  await using routing = createNodePool({ ca });
   await using listener = await bindListener(config.proxy.bindAddress);
   try {
     const inventory = await MeshInventory.start({ seeds, pool: polling, token, pollIntervalMs, signal, logger });

@@ -37,6 +37,7 @@ function configOf(values: Readonly<Record<string, unknown>>, mesh: Partial<Servi
     seeds: [],
     token: "",
     tokenFile: "",
+    caFile: "",
     pollIntervalMs: 200,
     ...mesh,
     e2b: E2bFlags.from(all),
@@ -265,6 +266,14 @@ describe("failures at start", () => {
     await expect(prepare(configOf({}, { tokenFile: "/nonexistent/token" }))).rejects.toThrow(
       'sandboxd: read token file "/nonexistent/token"',
     );
+  });
+
+  test("a file without certificates for nodes is named before a node is asked", async () => {
+    await using node = await fakeNode();
+    await expect(prepare(configOf({}, { seeds: [node.address], caFile: "/nonexistent/ca" }))).rejects.toThrow(
+      'sandboxd: CA file "/nonexistent/ca"',
+    );
+    expect(node.requests).toEqual([]);
   });
 
   test("a token file wins over the literal and loses its white space", async () => {

@@ -7,7 +7,7 @@ import { bindListener, createProxy } from "@org/envdproxy";
 import type { Flags as ProxyFlags, Listener } from "@org/envdproxy";
 import { MeshInventory } from "@org/meshinventory";
 import { formatAddress } from "@org/sandbox-address";
-import { createNodePool, tokenFrom } from "@org/sandboxd-client";
+import { caFrom, createNodePool, tokenFrom } from "@org/sandboxd-client";
 import { createStore } from "@org/scale";
 import type { Logger } from "@org/scale";
 import { createNodeClients } from "@org/scale/sandboxd";
@@ -22,6 +22,8 @@ export interface ServiceConfig extends MeshFlags {
 export interface PreparedService {
   readonly config: ServiceConfig;
   readonly token: string;
+  /** Certificates that nodes are verified against, instead of the system's. */
+  readonly ca: string | undefined;
   readonly e2b: LoadedFlags;
 }
 
@@ -47,9 +49,10 @@ export interface ServeOptions {
 /** Reads and checks every file of the configuration. Nothing is dialed or bound. */
 export async function prepare(config: ServiceConfig): Promise<PreparedService> {
   const token = await tokenFrom(config.token, config.tokenFile);
+  const ca = await caFrom(config.caFile);
   const e2b = await config.e2b.load();
   await config.proxy.load();
-  return { config, token, e2b };
+  return { config, token, ca, e2b };
 }
 
 /**
@@ -57,15 +60,15 @@ export async function prepare(config: ServiceConfig): Promise<PreparedService> {
  * each within ten seconds.
  * @throws when the mesh or a listener fails at start, or a listener dies later
  */
-export async function serve({ config, token, e2b }: PreparedService, options: ServeOptions): Promise<void> {
+export async function serve({ config, token, ca, e2b }: PreparedService, options: ServeOptions): Promise<void> {
   const { logger } = options;
   const stop = new AbortController();
   const onSignal = (): void => stop.abort();
   options.signal.addEventListener("abort", onSignal, { once: true });
   if (options.signal.aborted) onSignal();
   // Polls and claims keep separate connections: a burst of polls, or hung ones, must not hold up a claim.
-  const polling = createNodePool();
-  const routing = createNodePool();
+  const polling = createNodePool({ ca });
+  const routing = createNodePool({ ca });
   const listener = options.listener ?? (await bindProxy(config.proxy));
   try {
     const { seeds, pollIntervalMs } = config;

@@ -31,7 +31,7 @@ async function parse(argv: readonly string[], env: Readonly<Record<string, strin
 
 describe("seeds and polling", () => {
   test.each<[string, readonly string[], Readonly<Record<string, string>>, Partial<ServiceConfig>]>([
-    ["nothing", [], {}, { seeds: [], pollIntervalMs: 10_000, token: "", tokenFile: "" }],
+    ["nothing", [], {}, { seeds: [], pollIntervalMs: 10_000, token: "", tokenFile: "", caFile: "" }],
     ["a list with spaces and gaps", ["--sandboxd-seeds= a:1 , b:2,, "], {}, { seeds: ["a:1", "b:2"] }],
     ["a repeated flag", ["--sandboxd-seeds=b:2", "--sandboxd-seeds", "a:1,c:3"], {}, { seeds: ["b:2", "a:1", "c:3"] }],
     ["a variable", [], { SANDBOX_E2B_SANDBOXD_SEEDS: "a:1,b:2 c:3" }, { seeds: ["a:1", "b:2", "c:3"] }],

@@ -8,7 +8,7 @@ const unset = Object.fromEntries(
 
 describe("the flags about nodes", () => {
   test("have the documented defaults", () => {
-    expect(meshFlags(unset)).toEqual({ seeds: [], token: "", tokenFile: "", pollIntervalMs: 10_000 });
+    expect(meshFlags(unset)).toEqual({ seeds: [], token: "", tokenFile: "", caFile: "", pollIntervalMs: 10_000 });
   });
 
   test.each([

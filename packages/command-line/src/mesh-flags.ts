@@ -35,6 +35,12 @@ export const meshOptions: FlagOptions = {
     describe: "Addresses of nodes, comma-separated: host:port, or https://host. The other nodes are learned from them",
   },
   ...nodeTokenOptions,
+  "sandboxd-ca-file": {
+    type: "string",
+    default: "",
+    group: NODES,
+    describe: "PEM certificates that https:// nodes are verified against; empty trusts what the system trusts",
+  },
   "inventory-poll": {
     type: "string",
     default: "10s",
@@ -50,6 +56,7 @@ export interface MeshFlags {
   /** A secret. */
   readonly token: string;
   readonly tokenFile: string;
+  readonly caFile: string;
   /** 0 stands for the default. */
   readonly pollIntervalMs: number;
 }
@@ -71,6 +78,7 @@ export function meshFlags(values: FlagValues): MeshFlags {
     seeds: addressesOf(values, "sandboxd-seeds"),
     token: textOf(values, "sandboxd-token"),
     tokenFile: textOf(values, "sandboxd-token-file"),
+    caFile: textOf(values, "sandboxd-ca-file"),
     pollIntervalMs,
   };
 }

@@ -8,6 +8,7 @@
  * - `aborted`: the caller's signal ended the call; `cause` is its reason.
  * - `bad_request`: an address, id, token or port that can never be sent.
  * - `token_file`: the token file cannot be read.
+ * - `ca_file`: the file of certificates cannot be read.
  */
 export type SandboxdErrorCode =
   | "unreachable"
@@ -17,7 +18,8 @@ export type SandboxdErrorCode =
   | "bad_reply"
   | "aborted"
   | "bad_request"
-  | "token_file";
+  | "token_file"
+  | "ca_file";
 
 /** Whether the request can have reached the node: `no` only when not one byte of it was handed to a connection. */
 export type Delivery = "no" | "maybe";

@@ -20,3 +20,4 @@ export type { DialPortOptions } from "./dial-port.ts";
 export { SandboxdError } from "./errors.ts";
 export type { Delivery, SandboxdErrorCode, SandboxdErrorDetails } from "./errors.ts";
 export { tokenFrom } from "./token-from.ts";
+export { caFrom } from "./ca-from.ts";

@@ -35,7 +35,7 @@ export function tlsRows(context: FaultContext): readonly FaultRow[] {
         });
         const file = join(rig.files.dir, "node.crt");
         await writeFile(file, tls?.cert ?? "");
-        const front = await rig.front({ seeds: key, mode: "secret", env: { NODE_EXTRA_CA_CERTS: file } });
+        const front = await rig.front({ seeds: key, mode: "secret", flags: [`--sandboxd-ca-file=${file}`] });
         assert.ok(front.log().includes(`mesh inventory up seeds=[${key}] nodes=[${key}]`), "the pinned line");
         const sandbox = await rig.created(front, { envVars: { WHO: "guest" } });
         assert.equal(sandbox.clientID, key);
