@@ -124,6 +124,9 @@ export const CLIENT_ROWS: readonly ClientRow[] = [
   { suite: "surface", id: "S10", title: "network rules of a running sandbox are refused with 400" },
   { suite: "surface", id: "S11", title: "detail is the same while paused" },
   { suite: "surface", id: "S12", title: "killed at the end of its lease", modes: SECRET },
+  { suite: "surface", id: "S14", title: "forked children have tokens, variables and files of their own" },
+  { suite: "surface", id: "S15", title: "snapshots: unnamed, by name, in pages, of one namespace" },
+  { suite: "surface", id: "S16", title: "built templates: found, tagged, started by name and tag, deleted" },
   { suite: "surface", id: "S13", title: "streamed input", clients: NEWEST },
 
   { suite: "traffic", id: "X1", title: "20 sandboxes in parallel" },

@@ -46,6 +46,8 @@ export interface NodeAdmin {
   sandbox(id: string): Promise<NodeSandbox>;
   setPools(pools: readonly (PoolKey & { readonly warm: number })[]): Promise<void>;
   drain(on: boolean): Promise<void>;
+  /** Makes what a sandbox holds the template of this name. */
+  promote(id: string, template: string): Promise<void>;
 }
 
 /** Opens operator access to the node at `host:port` with its root token. */
@@ -75,6 +77,7 @@ export function nodeAdmin(address: string, token: string): NodeAdmin {
     sandbox: async (id) => JSON.parse(await call("GET", `/v1/sandboxes/${id}`)) as NodeSandbox,
     claims: async () => claimCounts(await call("GET", "/metrics")),
     setPools: async (pools) => void (await call("PUT", "/v1/pools", { pools })),
+    promote: async (id, template) => void (await call("POST", `/v1/sandboxes/${id}/promote`, { template })),
     drain: async (on) => void (await call(on ? "POST" : "DELETE", "/v1/drain")),
   };
 }

@@ -11,6 +11,7 @@ import { waitFor } from "../src/polling.ts";
 import type { ManagedProcess, ProcessSet } from "../src/processes.ts";
 import { cleanEnv } from "../src/programs.ts";
 import type { RigFacts } from "../src/rig.ts";
+import { cliTemplateRows } from "./cli-templates.ts";
 
 /** The column of the installed CLI. */
 export const CLI_CLIENT = "cli-2.19";
@@ -372,27 +373,7 @@ export function cliRows(set: ProcessSet, rig: RigFacts): { rows: readonly Harnes
         assert.match(again.err, /wasn't found/);
       },
     },
-    {
-      id: "C6",
-      title: "template list, pretty and JSON, with valid dates",
-      run: async () => {
-        const list = (await json(["template", "list", "-f", "json"])) as { templateID: string; createdAt: string }[];
-        const entry = list.find((item) => item.templateID === rig.image);
-        assert.ok(!Number.isNaN(Date.parse(entry?.createdAt ?? "")), "createdAt");
-        const pretty = await ok(["template", "list"]);
-        assert.ok(pretty.includes(rig.image), pretty);
-        assert.doesNotMatch(pretty, /Invalid Date/);
-      },
-    },
-    {
-      id: "C7",
-      title: "template publish of a pool image: exit 1 with [404]",
-      run: async () => {
-        const done = await cli(["template", "publish", "-y", rig.image]);
-        assert.equal(done.code, 1, done.out);
-        assert.match(done.out + done.err, /\[404\]/);
-      },
-    },
+    ...cliTemplateRows({ rig, cli, ok, json }),
     {
       id: "C9",
       title: "sandbox kill, of an unknown id, and of all",

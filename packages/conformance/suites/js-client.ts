@@ -5,6 +5,7 @@ import { aliasRows } from "./js/alias-rows.ts";
 import { baseRows, reconnect } from "./js/base-rows.ts";
 import { commandRows } from "./js/command-rows.ts";
 import { type ClientJob, type Row, RowContext, type Sdk } from "./js/context.ts";
+import { copyRows } from "./js/copy-rows.ts";
 import { fileRows } from "./js/file-rows.ts";
 import { pagingRows } from "./js/paging-rows.ts";
 import { ptyRows } from "./js/pty-rows.ts";
@@ -19,6 +20,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   ...fileRows,
   ...ptyRows,
   ...surfaceRows,
+  ...copyRows,
   ...trafficRows,
 };
 

@@ -89,7 +89,7 @@ export class RowContext {
 
   /** A call of the control plane without the SDK, with the key of `ns1` unless headers say otherwise. */
   async raw(
-    method: "GET" | "POST" | "PUT" | "DELETE",
+    method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE",
     path: string,
     choices: { body?: unknown; key?: string | null } = {},
   ): Promise<RawReply> {
@@ -119,6 +119,25 @@ export class RowContext {
     const row = rows.find((found) => found !== undefined);
     assert.ok(row, `no node has ${claim}`);
     return row;
+  }
+
+  /** The status of a request for the daemon of a sandbox that presents this token. */
+  async daemonStatus(sandboxId: string, token: string): Promise<number> {
+    const headers = { "e2b-sandbox-id": sandboxId, "e2b-sandbox-port": "49983", "x-access-token": token };
+    const response = await request(`${this.rig.proxyUrl}/envs`, { headers });
+    await response.body.dump();
+    return response.statusCode;
+  }
+
+  /** Makes what a sandbox holds the template of this name in `ns1`, as a build does, and waits until it is known. */
+  async promote(sandboxId: string, name: string): Promise<void> {
+    const claim = sandboxId.replace(/^sb-/, "sb_");
+    for (const node of this.nodes) {
+      if ((await node.sandbox(claim).catch(() => undefined)) !== undefined) {
+        await node.promote(claim, `e2b/ns1/${name}`);
+      }
+    }
+    await this.poll();
   }
 
   /** Waits one inventory poll and a little more. */

@@ -44,6 +44,9 @@ export const surfaceRows: Readonly<Record<string, Row>> = {
       assert.ok(name === "timestamp" ? value instanceof Date : Number.isFinite(value), `${name}: ${String(value)}`);
     }
     assert.ok((samples[0]?.cpuCount ?? 0) > 0 && (samples[0]?.memTotal ?? 0) > 0, "sizes are known");
+    const batch = await context.raw("GET", `/sandboxes/metrics?sandbox_ids=${sandbox.sandboxId},sb-0000000000000000`);
+    assert.deepEqual(Object.keys((batch.body as { sandboxes: object }).sandboxes), [sandbox.sandboxId]);
+    isApiError(await context.raw("GET", "/sandboxes/metrics?sandbox_ids=a,,b"), 400);
     const old = { start: new Date("2001-01-01"), end: new Date("2001-01-02") };
     assert.deepEqual(await sandbox.getMetrics(old), []);
     await sandbox.pause();

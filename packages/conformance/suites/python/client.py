@@ -11,6 +11,7 @@ from context import RowContext
 from rows_alias import ALIAS_ROWS, RESUME_ROWS
 from rows_base import BASE_ROWS, reconnect
 from rows_commands import COMMAND_ROWS
+from rows_copies import COPY_ROWS
 from rows_files import FILE_ROWS
 from rows_paging import PAGING_ROWS
 from rows_pty import PTY_ROWS
@@ -26,6 +27,7 @@ ROWS = {
     **FILE_ROWS,
     **PTY_ROWS,
     **SURFACE_ROWS,
+    **COPY_ROWS,
     **TRAFFIC_ROWS,
 }
 

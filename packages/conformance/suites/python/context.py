@@ -67,8 +67,26 @@ class RowContext:
         """A call of the data plane without the SDK."""
         return call(self.rig["proxyUrl"], method, path, headers, body)
 
-    def node(self, address, method, path):
-        return call(f"http://{address}", method, path, {"Authorization": f"Bearer {self.rig['nodeToken']}"})
+    def node(self, address, method, path, body=None):
+        headers = {"Authorization": f"Bearer {self.rig['nodeToken']}"}
+        data = None if body is None else json.dumps(body)
+        return call(f"http://{address}", method, path, headers, data)
+
+    def daemon_status(self, sandbox_id, token):
+        """The status of a request for the daemon of a sandbox that presents this token."""
+        headers = {"E2b-Sandbox-Id": sandbox_id, "E2b-Sandbox-Port": "49983", "X-Access-Token": token}
+        return self.proxy("GET", "/envs", headers)[0]
+
+    def promote(self, sandbox_id, name):
+        """Makes what a sandbox holds the template of this name in ns1, as a build does, and waits until it is known."""
+        claim = re.sub(r"^sb-", "sb_", sandbox_id)
+        for address in self.rig["nodeAddresses"]:
+            if self.node(address, "GET", f"/v1/sandboxes/{claim}")[0] == 200:
+                status, _, text = self.node(
+                    address, "POST", f"/v1/sandboxes/{claim}/promote", {"template": f"e2b/ns1/{name}"}
+                )
+                same(status, 200, text)
+        self.poll()
 
     def claims_made(self):
         """Claims that all nodes have made since they started."""

@@ -40,6 +40,9 @@ def s2(context):
     samples = sandbox.get_metrics()
     same(len(samples), 1)
     same(samples[0].cpu_count > 0 and samples[0].mem_total > 0, True, "sizes are known")
+    status, _, batch = context.raw("GET", f"/sandboxes/metrics?sandbox_ids={sandbox.sandbox_id},{UNKNOWN}")
+    same((status, list(batch["sandboxes"])), (200, [sandbox.sandbox_id]), "batch")
+    is_api_error(context.raw("GET", "/sandboxes/metrics?sandbox_ids=a,,b"), 400)
     old = {"start": datetime.datetime(2001, 1, 1), "end": datetime.datetime(2001, 1, 2)}
     same(sandbox.get_metrics(**old), [])
     sandbox.pause()
