@@ -1,5 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import type { IncomingMessage } from "node:http";
+import { setImmediate as endOfTurn } from "node:timers/promises";
 import { isScaleError, ScaleError } from "@org/scale";
 import type { Call, Direct } from "./call.ts";
 import { E2bError } from "./errors.ts";
@@ -28,9 +29,9 @@ async function readIncoming(direct: Direct): Promise<Buffer> {
   if (Number(incoming.headers["content-length"]) > MAX_BODY_BYTES) {
     throw tooLarge();
   }
-  // The parser hands a request out in front of its body. What came together with the head is there in the next turn,
-  // and needs no waiting, which is most bodies.
-  await undefined;
+  // The parser hands a request out before it reads on. A body that came together with the head, as most do, is there at
+  // the end of this turn, and then needs neither listeners nor a timer.
+  await endOfTurn();
   return incoming.complete && !incoming.destroyed ? readComplete(incoming) : readArriving(direct);
 }
 
