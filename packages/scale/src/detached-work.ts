@@ -41,8 +41,18 @@ export class DetachedWork {
         return;
       }
       signal.addEventListener("abort", leave, { once: true });
-      // Once the caller has left, neither call has an effect.
-      work.then(resolve, reject).finally(() => signal.removeEventListener("abort", leave));
+      // From here on the caller has the outcome: its leaving must not take it for nobody's.
+      const stay = (): void => signal.removeEventListener("abort", leave);
+      work.then(
+        (value) => {
+          stay();
+          resolve(value);
+        },
+        (error: unknown) => {
+          stay();
+          reject(error as Error);
+        },
+      );
     });
   }
 
