@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { PoolKey } from "./domain.ts";
-import type { NodeFailure, SandboxStore } from "./ports.ts";
+import type { Logger, NodeFailure, SandboxStore } from "./ports.ts";
 import { createStore } from "./store.ts";
 import type { ScriptedStep } from "./testing/index.ts";
 import { answers, fails, ScriptedFailure, ScriptedNodes, StaticInventorySource } from "./testing/index.ts";
@@ -15,6 +15,8 @@ interface Fleet {
   readonly poll: () => void;
   readonly ids: () => readonly string[];
   readonly released: () => readonly (string | undefined)[];
+  readonly source: StaticInventorySource;
+  readonly errors: string[];
 }
 
 function fleet(): Fleet {
@@ -26,10 +28,14 @@ function fleet(): Fleet {
     }
   };
   poll();
+  const errors: string[] = [];
+  const logger: Logger = { debug() {}, info() {}, warn() {}, error: (_fields, message) => errors.push(message) };
   return {
     nodes,
+    source,
+    errors,
     poll,
-    store: createStore(source, { clients: nodes }),
+    store: createStore(source, { clients: nodes, logger }),
     ids: () => ["a", "b"].flatMap((node) => nodes.node(node).sandboxes.map((row) => row.entry.id)),
     released: () => nodes.calls.filter((call) => call.verb === "release").map((call) => call.id),
   };
@@ -127,6 +133,38 @@ it("a release that fails is tried again, and a claim that delivers nothing is fo
   expect(vi.getTimerCount()).toBe(1);
   await vi.advanceTimersByTimeAsync(150_000);
   expect(vi.getTimerCount()).toBe(0);
+});
+
+it("a sandbox whose node will not release it is left to its lease", async () => {
+  const { nodes, store, poll, ids, released } = fleet();
+  nodes.node("a").script("claim", deliversLate(nodes)).always("release", answers(503));
+  await expect(store.claim("ns", "e2b-x", POOL, { uniqueName: true })).rejects.toMatchObject(lost);
+  await vi.advanceTimersByTimeAsync(0);
+  poll();
+  await vi.advanceTimersByTimeAsync(151_000);
+  await store.settled();
+  expect(ids()).toHaveLength(1);
+  expect(vi.getTimerCount()).toBe(0);
+  const tries = released().length;
+  expect(tries).toBeGreaterThan(1);
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(released()).toHaveLength(tries);
+});
+
+it("a source that throws costs a look, not the process", async () => {
+  const { nodes, source, store, poll, ids, errors } = fleet();
+  nodes.node("a").script("claim", deliversLate(nodes));
+  await expect(store.claim("ns", "e2b-x", POOL, { uniqueName: true })).rejects.toMatchObject(lost);
+  await vi.advanceTimersByTimeAsync(0);
+  poll();
+  const broken = vi.spyOn(source, "nodeInventory").mockImplementation(() => {
+    throw new Error("no view");
+  });
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(errors).toStrictEqual(["the look for late sandboxes failed"]);
+  broken.mockRestore();
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(ids()).toStrictEqual([]);
 });
 
 it("a caller that left gets its late sandbox released as well", async () => {

@@ -68,28 +68,35 @@ export class LateClaims {
   }
 
   #look(): void {
-    const { source, views } = this.#parts;
     const now = performance.now();
     for (const watch of this.#watches) {
-      const { node, claimRef, known, until } = watch;
-      const view = source.nodeInventory(node);
-      const found =
-        view === undefined || watch.releasing
-          ? undefined
-          : views
-              .of(view)
-              .byName(claimRef)
-              .find((entry) => entry.id !== "" && !known.has(entry.id));
-      if (found !== undefined) {
-        const release = this.#release(watch, found.id).finally(() => this.#releases.delete(release));
-        this.#releases.add(release);
-      } else if (now >= until) {
+      // Also one whose node lists the sandbox and will not release it: that is left to the lease.
+      if (now >= watch.until) {
         this.#watches.delete(watch);
+      }
+      const id = watch.releasing ? undefined : this.#appeared(watch);
+      if (id !== undefined) {
+        const release = this.#release(watch, id).finally(() => this.#releases.delete(release));
+        this.#releases.add(release);
       }
     }
     if (this.#watches.size === 0) {
       clearInterval(this.#timer);
       this.#timer = undefined;
+    }
+  }
+
+  /** The id of a sandbox that came under the name of a claim. */
+  #appeared({ node, claimRef, known }: Watch): string | undefined {
+    const { source, views, logger } = this.#parts;
+    try {
+      const view = source.nodeInventory(node);
+      const listed = view === undefined ? [] : views.of(view).byName(claimRef);
+      return listed.find(({ id }) => id !== "" && !known.has(id))?.id;
+    } catch (error) {
+      // Nobody waits for this look: what a source throws would end the process.
+      logger.error({ func: "scale.Claim", node, err: error }, "the look for late sandboxes failed");
+      return undefined;
     }
   }
 
