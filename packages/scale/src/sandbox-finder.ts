@@ -90,17 +90,25 @@ export class SandboxFinder {
     throwIfAborted(signal);
     const { index, source } = this.#parts;
     const known = index.lookup(query.key);
+    let asked: string | undefined;
     if (known !== undefined) {
       const view = source.nodeInventory(known);
       if (isGone(view, known, query)) {
         throw notFound();
       }
-      const hinted = this.#inView(view, known, query) ?? (await this.#liveOnNode(known, query, signal));
-      if (hinted !== undefined) {
-        return hinted;
+      const listed = this.#inView(view, known, query);
+      if (listed !== undefined) {
+        return listed;
+      }
+      if (view !== undefined) {
+        asked = known;
+        const live = await this.#liveOnNode(known, query, signal);
+        if (live !== undefined) {
+          return live;
+        }
       }
     }
-    const found = (await this.#sweep(query, signal)) ?? (await this.#askAll(query, known, signal));
+    const found = (await this.#sweep(query, signal)) ?? (await this.#askAll(query, asked, signal));
     if (found === undefined) {
       throw notFound();
     }
@@ -166,8 +174,8 @@ export class SandboxFinder {
 
   async #liveOnNode(node: string, query: FinderQuery, signal: AbortSignal | undefined): Promise<Sandbox | undefined> {
     const { source, clients, overlay, logger, liveTimeoutMs } = this.#parts;
-    const address = source.nodeCapacity(node)?.address ?? "";
-    if (clients === undefined || address === "") {
+    const pools = source.nodeCapacity(node);
+    if (clients === undefined || pools?.address === "") {
       return undefined;
     }
     throwIfAborted(signal);
@@ -179,6 +187,12 @@ export class SandboxFinder {
         `node did not answer a live ${query.op} node=${node} err=${err}`,
       );
     };
+    if (pools === undefined) {
+      // Listed and unreadable, or gone since it was listed: it may hold the sandbox all the same.
+      miss("its inventory is unavailable");
+      return undefined;
+    }
+    const { address } = pools;
     let rows: readonly NodeSandbox[] | undefined;
     try {
       rows = await within(liveTimeoutMs, signal, async (live) => query.ask(clients.forAddress(address), live));

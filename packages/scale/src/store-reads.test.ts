@@ -198,6 +198,29 @@ describe("get", () => {
     await expect(store.getByClaimId("", ID, is(ID))).rejects.toMatchObject({ ...notFound, unanswered: 1 });
   });
 
+  it("leaves a miss open while a node is listed that cannot be read, and not for one that left", async () => {
+    const { store, source } = fleet({ a: [], b: [] });
+    source.put({ node: "b", pools: [{ template: "rt", warm: 1, target: 1 }] });
+    const { id } = await store.claim("n", "x", { template: "rt" });
+    source.put({ node: "c", address: "" });
+    await expect(store.getByClaimId("", ID, is(ID))).rejects.toMatchObject({ ...notFound, unanswered: 0 });
+    source.partition("b");
+    await expect(store.getByClaimId("", ID, is(ID))).rejects.toMatchObject({ ...notFound, unanswered: 1 });
+    // The hint leads to it: it is counted once all the same.
+    await expect(store.getByClaimId("", id, is(id))).rejects.toMatchObject({ ...notFound, unanswered: 1 });
+    await expect(store.get("n", "x")).rejects.toMatchObject({ ...notFound, unanswered: 1 });
+    source.remove("b");
+    await expect(store.getByClaimId("", id, is(id))).rejects.toMatchObject({ ...notFound, unanswered: 0 });
+  });
+
+  it("leaves a miss open when a node left while others were asked", async () => {
+    const names = Array.from({ length: 17 }, (_, at) => `n${String(at).padStart(2, "0")}`);
+    const { store, source, nodes } = fleet(Object.fromEntries(names.map((name) => [name, []])));
+    nodes.node("n00").always("sandbox", () => void source.remove("n16"));
+    await expect(store.getByClaimId("", ID, is(ID))).rejects.toMatchObject({ ...notFound, unanswered: 1 });
+    expect(nodes.calls).toHaveLength(16);
+  });
+
   it("R8: asks no inventory but the claiming node's right after a claim", async () => {
     const { store, source, nodes } = fleet({ a: [], b: [] });
     source.put({ node: "a", pools: [{ template: "rt", warm: 1, target: 1 }] });
