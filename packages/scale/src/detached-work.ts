@@ -41,18 +41,10 @@ export class DetachedWork {
         return;
       }
       signal.addEventListener("abort", leave, { once: true });
-      // From here on the caller has the outcome: its leaving must not take it for nobody's.
+      // First of all: once the caller has the outcome, its leaving must not take it for nobody's.
       const stay = (): void => signal.removeEventListener("abort", leave);
-      work.then(
-        (value) => {
-          stay();
-          resolve(value);
-        },
-        (error: unknown) => {
-          stay();
-          reject(error as Error);
-        },
-      );
+      work.then(stay, stay);
+      work.then(resolve, reject);
     });
   }
 
