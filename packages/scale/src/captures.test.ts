@@ -89,6 +89,34 @@ describe("fork", () => {
     expect(calls()).toStrictEqual([`fork ${ID}`, `sandbox ${children[0]?.id}`]);
   });
 
+  it("shows each child with the lease that it was granted", async () => {
+    const { store, node } = fleet();
+    const some = ["sb_00000000000000c1", "sb_00000000000000c2"];
+    const granted = new Map(some.map((id, at) => [id, new Date(Date.UTC(2030, 0, 1 + at))]));
+    node.script("fork", () =>
+      some.map((id) => {
+        const name = `team-a/${id}`;
+        node.hold({
+          archived: false,
+          token: "t",
+          entry: { name, id, phase: "Running", claimRef: name, deadline: granted.get(id) },
+        });
+        return { kind: "delivered", id, token: "t", deadline: granted.get(id) };
+      }),
+    );
+    const children = await store.fork("team-a", "key", ID, { count: 2 });
+    expect(children.map(({ deadline }) => deadline)).toStrictEqual([...granted.values()]);
+    const shown = store.list({ namespace: "team-a" }).filter(({ id }) => id !== ID);
+    expect(shown.map(({ id, deadline }) => [id, deadline])).toStrictEqual([...granted]);
+  });
+
+  it("hands the caller's signal on: only before the request is it of use", async () => {
+    const { store, nodes } = fleet();
+    const { signal } = new AbortController();
+    await store.fork("team-a", "key", ID, { count: 1 }, { signal });
+    expect(nodes.calls[0]?.signal).toBe(signal);
+  });
+
   it("shows the children at once, and finds them where their parent is once inventory is young", async () => {
     const { store, source, nodes, node } = fleet();
     source.put({ node: "other" });

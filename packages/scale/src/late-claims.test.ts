@@ -92,6 +92,8 @@ it.each([0, 5, 60, 120])(
 it("others of the same name are left alone: those from before the claim, those delivered to us, other nodes' and other names", async () => {
   const { nodes, store, poll, ids, released } = fleet();
   const before = await store.claim("ns", "s", POOL);
+  // Somebody else's, which only the view from before the claim tells from a late one.
+  await nodes.node("a").claim({ pool: POOL, claimRef: "ns/s" });
   poll();
   const listedAndOurs = await store.claim("ns", "s", POOL);
   await nodes.node("b").claim({ pool: POOL, claimRef: "ns/s" });

@@ -191,6 +191,7 @@ describe("our own writes", () => {
   it("leave with a node that cannot be read and come back with it", async () => {
     const { store, source } = fleet("a");
     await store.claim("n", "x", { template: "rt" });
+    expect(store.list()).toHaveLength(1);
     source.partition("a");
     expect(store.list()).toStrictEqual([]);
     source.partition("a", false);
@@ -258,6 +259,41 @@ describe("our own writes", () => {
       }),
       { numRuns: 60 },
     );
+  });
+
+  it("count against a view whose read began in the same millisecond, and against none that began later", () => {
+    const now = vi.spyOn(performance, "now").mockReturnValue(1000);
+    try {
+      const overlay = new Overlay(new StaticInventorySource());
+      const listed: InventoryEntry = { name: "n/x", id: "sb_1", phase: "Running" };
+      overlay.phase("a", "sb_1", "Hibernated");
+      for (const [asOfMs, phase] of [
+        [999, "Hibernated"],
+        [1000, "Hibernated"],
+        [1000.1, "Running"],
+      ] as const) {
+        expect(overlay.resolve("a", "sb_1", listed, asOfMs)).toMatchObject({ phase });
+      }
+      overlay.released("a", "sb_1");
+      expect(overlay.isGone("a", "sb_1", 1000)).toBe(true);
+      expect(overlay.isGone("a", "sb_1", 1001)).toBe(false);
+    } finally {
+      now.mockRestore();
+    }
+  });
+
+  it("forget one claim of a name and keep the others", () => {
+    const source = new StaticInventorySource();
+    const overlay = new Overlay(source, 2);
+    for (const id of ["sb_1", "sb_2", "sb_3"]) {
+      overlay.claimed("a", { name: "n/x", id, phase: "Running" });
+    }
+    expect([...overlay.claimedAs("a", "n/x")]).toStrictEqual(["sb_2", "sb_3"]);
+    expect([...overlay.idsOn("a")]).toStrictEqual(["sb_2", "sb_3"]);
+    overlay.claimed("a", { name: "n/y", id: "sb_4", phase: "Running" });
+    overlay.claimed("a", { name: "n/y", id: "sb_5", phase: "Running" });
+    expect([...overlay.claimedAs("a", "n/x")]).toStrictEqual([]);
+    expect(overlay.size).toBe(2);
   });
 
   it("are remembered up to a bound and forgotten once views show them", () => {

@@ -198,6 +198,15 @@ describe("a claim", () => {
     expect(nodes.calls).toHaveLength(1);
   });
 
+  it("C8: is not tried elsewhere when a client ends it by itself", async () => {
+    const { nodes, store } = fleet({ a: 5, b: 5 });
+    nodes.node("a:7777").always("claim", fails({ kind: "aborted" }));
+    nodes.node("b:7777").always("claim", fails({ kind: "aborted" }));
+    const signal = new AbortController().signal;
+    await expect(store.claim("ns", "s", POOL, { signal })).rejects.toMatchObject({ code: "claim_failed" });
+    expect(nodes.calls).toHaveLength(1);
+  });
+
   it.each([400, 401, 403, 404, 409, 422])(
     "fails at once with the node's words when it is refused with %i",
     async (status) => {
@@ -466,6 +475,28 @@ describe("a promoted template", () => {
       node: "d",
     });
     expect(claims()).toStrictEqual(["a(false)", "b(true)", "d(false)"]);
+  });
+
+  it("C19: is demanded of a redirect's targets as well, whatever the redirect says", async () => {
+    const source = new StaticInventorySource([template("a"), { node: "b", address: "b:7777" }]);
+    const { nodes, store } = around(source);
+    nodes.node("a:7777").script("claim", redirects(["b:7777"], false));
+    await expect(store.claim("ns", "s", { template: "mine" }, { promoted: true })).resolves.toMatchObject({
+      node: "b",
+    });
+    expect(nodes.calls.map((call) => call.claim?.requirePromoted)).toStrictEqual([true, true]);
+    expect(nodes.calls[1]?.claim).toStrictEqual({ ...nodes.calls[0]?.claim, noRedirect: true });
+  });
+
+  it("C20: is not what a warm pool's 404 is about, although it was allowed", async () => {
+    const { nodes, store } = fleet({ a: 5, b: 5 });
+    nodes.node("a:7777").always("claim", answers(404, "unknown"));
+    nodes.node("b:7777").always("claim", answers(404, "unknown"));
+    await expect(store.claim("ns", "s", POOL, { promoted: true })).rejects.toMatchObject({
+      code: "claim_refused",
+      status: 404,
+    });
+    expect(nodes.calls).toHaveLength(1);
   });
 
   it("does not stand in for warm nodes that failed", async () => {

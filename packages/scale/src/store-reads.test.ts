@@ -428,4 +428,13 @@ describe("get", () => {
     await expect(store.get("n", "31")).resolves.toMatchObject({ node: "n31" });
     expect(nodes.calls).toStrictEqual([]);
   });
+
+  it("ends with a caller that leaves between two turns, although it would find the sandbox", async () => {
+    const names = Array.from({ length: 50 }, (_, at) => `n${at}`);
+    const { store } = fleet(Object.fromEntries(names.map((name) => [name, [entry(`sb_${name}`, `n/${name}`)]])));
+    const caller = new AbortController();
+    const get = store.get("n", "n49", { signal: caller.signal });
+    caller.abort();
+    await expect(get).rejects.toMatchObject({ code: "aborted" });
+  });
 });
