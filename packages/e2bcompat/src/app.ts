@@ -10,13 +10,15 @@ import { CORS_HEADERS, preflight } from "./cors.ts";
 import { CLIENT_GONE, failureFor } from "./error-answers.ts";
 import type { E2bError } from "./errors.ts";
 import { endAnswer } from "./last-words.ts";
+import { receiveUpload, uploadLink } from "./routes/build-files.ts";
+import { buildLogs, buildStatus, requestBuild, startBuild } from "./routes/builds.ts";
 import { create } from "./routes/create.ts";
 import { fork } from "./routes/fork.ts";
 import { connect, pause, refresh, remove, resume, setLease } from "./routes/lifecycle.ts";
 import { logs, logsV2 } from "./routes/logs.ts";
 import { metrics, metricsOfMany } from "./routes/metrics.ts";
 import { get, listAll, listPage } from "./routes/read.ts";
-import { buildsOff, setNetwork, superseded, unsupported } from "./routes/refused.ts";
+import { setNetwork, superseded, unsupported } from "./routes/refused.ts";
 import { removeTemplate } from "./routes/remove-template.ts";
 import { createSnapshot, listSnapshots } from "./routes/snapshots.ts";
 import { assignTags, listTags, removeTags } from "./routes/tags.ts";
@@ -30,7 +32,11 @@ interface Route {
   /** As the API documents it, with `{name}` for a variable segment. */
   readonly pattern: string;
   readonly handler: Handler;
+  /** Whether the request proves what it may do by something else than a key. @default false */
+  readonly keyless?: boolean;
 }
+
+const UPLOAD = "/templates/{templateID}/files/{hash}";
 
 const UNSUPPORTED: readonly (readonly [string, string])[] = [
   ["GET", "/teams"],
@@ -54,14 +60,6 @@ const SUPERSEDED: readonly (readonly [string, string])[] = [
   ["POST", "/v2/templates"],
   ["POST", "/templates/{templateID}"],
   ["POST", "/templates/{templateID}/builds/{buildID}"],
-];
-
-const BUILDS: readonly (readonly [string, string])[] = [
-  ["POST", "/v3/templates"],
-  ["GET", "/templates/{templateID}/files/{hash}"],
-  ["POST", "/v2/templates/{templateID}/builds/{buildID}"],
-  ["GET", "/templates/{templateID}/builds/{buildID}/status"],
-  ["GET", "/templates/{templateID}/builds/{buildID}/logs"],
 ];
 
 function param(call: Call, name: string): string {
@@ -95,6 +93,14 @@ function routesOf(service: Service): readonly Route[] {
     (handler: (service: Service, call: Call, asked: string) => Answer | Promise<Answer>): Handler =>
     (call) =>
       handler(service, call, param(call, "templateID"));
+  type OfTwo = (service: Service, call: Call, asked: string, of: string) => Answer | Promise<Answer>;
+  const ofTemplate =
+    (name: string) =>
+    (handler: OfTwo): Handler =>
+    (call) =>
+      handler(service, call, param(call, "templateID"), param(call, name));
+  const build = ofTemplate("buildID");
+  const upload = ofTemplate("hash");
   return [
     { method: "POST", pattern: "/sandboxes", handler: plain(create) },
     { method: "POST", pattern: "/v2/sandboxes", handler: plain(create) },
@@ -134,7 +140,12 @@ function routesOf(service: Service): readonly Route[] {
     { method: "DELETE", pattern: "/templates/{templateID}", handler: template(removeTemplate) },
     ...UNSUPPORTED.map(refuse(unsupported)),
     ...SUPERSEDED.map(refuse(superseded)),
-    ...BUILDS.map(refuse(buildsOff)),
+    { method: "POST", pattern: "/v3/templates", handler: plain(requestBuild) },
+    { method: "GET", pattern: UPLOAD, handler: upload(uploadLink) },
+    { method: "PUT", pattern: UPLOAD, handler: upload(receiveUpload), keyless: true },
+    { method: "POST", pattern: "/v2/templates/{templateID}/builds/{buildID}", handler: build(startBuild) },
+    { method: "GET", pattern: "/templates/{templateID}/builds/{buildID}/status", handler: build(buildStatus) },
+    { method: "GET", pattern: "/templates/{templateID}/builds/{buildID}/logs", handler: build(buildLogs) },
   ];
 }
 
@@ -191,11 +202,11 @@ export function createApp(service: Service): Hono {
   };
 
   const guarded =
-    (pattern: string, handler: Handler) =>
+    (pattern: string, handler: Handler, keyless = false) =>
     async (context: Context): Promise<Response> => {
       const startedMs = performance.now();
       const requestId = randomUUID();
-      const namespace = checkKey(context.req.header("x-api-key"));
+      const namespace = keyless ? "" : checkKey(context.req.header("x-api-key"));
       if (namespace === undefined) {
         return finish(context, pattern, startedMs, failure(401, "invalid API key"), { requestId });
       }
@@ -226,8 +237,8 @@ export function createApp(service: Service): Hono {
   }
   app.get("/health", open("/health", empty(204)));
   const routes = routesOf(service);
-  for (const { method, pattern, handler } of routes) {
-    app.on(method, honoPath(pattern), guarded(pattern, handler));
+  for (const { method, pattern, handler, keyless } of routes) {
+    app.on(method, honoPath(pattern), guarded(pattern, handler, keyless));
   }
   for (const tree of UNSUPPORTED_TREES) {
     const refuse = guarded(`${tree}/*`, ({ context }) => {

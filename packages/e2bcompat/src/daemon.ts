@@ -11,6 +11,16 @@ export function dialDaemon(store: Pick<SandboxStore, "dialGuestPort">, node: str
   return (options) => store.dialGuestPort(node, id, "", ENVD_PORT, options);
 }
 
+/** Connections to the daemon of a sandbox that is built in: over its own relay, which keeps it awake. */
+export function dialBuildDaemon(
+  store: Pick<SandboxStore, "dialGuestPort">,
+  node: string,
+  id: string,
+  claimToken: string,
+): DialGuest {
+  return (options) => store.dialGuestPort(node, id, claimToken, ENVD_PORT, options);
+}
+
 /**
  * The token that the daemon of a sandbox was given. Without derived tokens it has none, and the sandbox's own is not the
  * guest's to learn.

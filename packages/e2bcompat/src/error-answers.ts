@@ -19,6 +19,9 @@ export const CLIENT_GONE = 499;
 
 const RETRY_LATER: Readonly<Record<string, string>> = { "retry-after": "1" };
 
+/** A build takes longer than a claim. Clients try three times more. */
+const RETRY_BUILD: Readonly<Record<string, string>> = { "retry-after": "10" };
+
 type Rule<T> = (error: T) => Failure;
 
 function own(status: number, loudness?: Loudness, headers?: Readonly<Record<string, string>>): Rule<E2bError> {
@@ -34,6 +37,8 @@ const OWN: Readonly<Record<E2bErrorCode, Rule<E2bError>>> = {
   not_found: own(404),
   method_not_allowed: own(405),
   conflict: own(409),
+  too_large: own(413),
+  busy: own(429, undefined, RETRY_BUILD),
   unavailable: own(503, "warn", RETRY_LATER),
   unsupported: own(501),
   guest_failed: own(500, "warn"),

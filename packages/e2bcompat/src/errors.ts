@@ -15,6 +15,8 @@ export type SetupErrorCode = "invalid_options" | "invalid_flag" | "file_unreadab
  * - `not_found`: no such route, sandbox or template for this key.
  * - `method_not_allowed`: a known path with another method.
  * - `conflict`: the sandbox is in the wrong state.
+ * - `too_large`: an upload is over its limit.
+ * - `busy`: too much runs already; retryable.
  * - `unavailable`: nothing is warm right now; retryable.
  * - `unsupported`: part of the API that this deployment does not serve.
  * - `guest_failed`: the guest could not be prepared.
@@ -26,6 +28,8 @@ export type RequestErrorCode =
   | "not_found"
   | "method_not_allowed"
   | "conflict"
+  | "too_large"
+  | "busy"
   | "unavailable"
   | "unsupported"
   | "guest_failed"

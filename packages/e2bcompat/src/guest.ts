@@ -11,7 +11,7 @@ const CALL_TIMEOUT_MS = 5000;
 const MAX_VARIABLES_BYTES = 2 * 1024 * 1024;
 
 /** The way out of a guest whose node relays for it. The request's own values stand over these. */
-const RELAY_ENVIRONMENT: Readonly<Record<string, string>> = {
+export const RELAY_ENVIRONMENT: Readonly<Record<string, string>> = {
   http_proxy: "http://127.0.0.1:3128",
   https_proxy: "http://127.0.0.1:3128",
   no_proxy: "localhost,127.0.0.1,::1,169.254.169.254",

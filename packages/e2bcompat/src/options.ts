@@ -1,6 +1,8 @@
 import type { InventorySource, Logger } from "@org/scale";
 import { checkNamespace, createKeyCheck } from "./api-keys.ts";
 import type { ApiKey, KeyCheck } from "./api-keys.ts";
+import { resolveBuildOptions } from "./builds/build-options.ts";
+import type { BuildOptions, BuildSettings } from "./builds/build-options.ts";
 import { checkEnvdVersion } from "./envd-version.ts";
 import { E2bError } from "./errors.ts";
 import { createAliasTable } from "./template-aliases.ts";
@@ -28,6 +30,8 @@ export interface ServerOptions {
    * claim token is the access token. A secret.
    */
   readonly envdSecret?: string | undefined;
+  /** Serve template builds, which needs `envdSecret`. @default off */
+  readonly builds?: BuildOptions | undefined;
   /**
    * Let pages of any origin use the API with a key. Never in anonymous use, where every page could.
    * @default true
@@ -55,6 +59,7 @@ export interface Settings {
   readonly defaultTimeoutSeconds: number;
   readonly aliases: AliasTable;
   readonly envdSecret: string | undefined;
+  readonly builds: BuildSettings | undefined;
   readonly cors: boolean;
   readonly logger: Logger;
   readonly drainTimeoutMs: number;
@@ -105,6 +110,9 @@ export function resolveOptions(options: ServerOptions): Settings {
   if (options.envdSecret?.trim() === "") {
     throw new E2bError("invalid_options", "the envd secret is blank");
   }
+  if (options.builds !== undefined && options.envdSecret === undefined) {
+    throw new E2bError("invalid_options", `template builds need a secret: set ${ENVD_SECRET_FLAG}`);
+  }
   return {
     inventory: options.inventory,
     domain: options.domain,
@@ -115,6 +123,7 @@ export function resolveOptions(options: ServerOptions): Settings {
     defaultTimeoutSeconds,
     aliases: createAliasTable(options.aliases ?? []),
     envdSecret: options.envdSecret,
+    builds: options.builds === undefined ? undefined : resolveBuildOptions(options.builds),
     cors: (options.cors ?? true) && keys.length > 0,
     logger: options.logger ?? SILENT,
     drainTimeoutMs,

@@ -2,6 +2,7 @@ import type { Hono } from "hono";
 import type { SandboxStore } from "@org/scale";
 import { createAbandoned } from "./abandoned.ts";
 import { createApp } from "./app.ts";
+import { createBuilds } from "./builds/build-registry.ts";
 import { createGuestLogs } from "./guest-logs.ts";
 import { createGuestMetrics } from "./guest-metrics.ts";
 import { resolveOptions } from "./options.ts";
@@ -28,7 +29,10 @@ export interface E2bServer {
    * `listen_failed`. May be called for several addresses.
    */
   readonly serve: (address: string, options: ServeOptions) => Promise<void>;
-  /** Resolves when sandboxes that nobody collected were released. `serve` waits for it by itself. */
+  /**
+   * Ends template builds that run, and resolves when their sandboxes and those that nobody collected were released. To be
+   * called when the server is done with; `serve` does so by itself.
+   */
   readonly settled: () => Promise<void>;
 }
 
@@ -41,6 +45,10 @@ export function createServer(store: SandboxStore, options: ServerOptions): E2bSe
   const { logger, drainTimeoutMs, bodyIdleTimeoutMs, namespace, authenticated } = settings;
   const abandoned = createAbandoned(store, logger);
   const templateWrites = createTemplateWrites(settings.inventory);
+  const newName = createSandboxNames();
+  const abandon = (node: string, id: string): Promise<void> => abandoned.release(node, id);
+  const site = { store, templateWrites, settings, newName, abandon };
+  const builds = settings.builds === undefined ? undefined : createBuilds({ service: site, ...settings.builds });
   const app = createApp({
     settings,
     store,
@@ -50,11 +58,14 @@ export function createServer(store: SandboxStore, options: ServerOptions): E2bSe
     guestLogs: createGuestLogs(settings, store),
     guestMetrics: createGuestMetrics(settings, store),
     snapshots: createSnapshots(settings, store),
-    newName: createSandboxNames(),
-    abandon: (node, id) => abandoned.release(node, id),
+    builds,
+    uploads: settings.builds?.uploads,
+    newName,
+    abandon,
   });
   const fetch = (request: Request, env?: object): Response | Promise<Response> => app.fetch(request, env);
   const settled = async (): Promise<void> => {
+    await builds?.end();
     await store.settled();
     await abandoned.settled();
   };

@@ -1,6 +1,8 @@
 import { claimIdFromPublic, matchesSandboxId } from "@org/sandbox-address";
 import { guestAccessToken } from "@org/scale";
 import type { Sandbox, SandboxStore } from "@org/scale";
+import type { Builds } from "./builds/build-registry.ts";
+import type { UploadStore } from "./builds/upload-store.ts";
 import type { Call } from "./call.ts";
 import type { GuestLogs } from "./guest-logs.ts";
 import type { GuestMetrics } from "./guest-metrics.ts";
@@ -20,6 +22,9 @@ export interface Service {
   readonly guestLogs: GuestLogs;
   readonly guestMetrics: GuestMetrics;
   readonly snapshots: Snapshots;
+  /** Absent when builds are off. */
+  readonly builds: Builds | undefined;
+  readonly uploads: UploadStore | undefined;
   /** A name to claim the next sandbox under. */
   readonly newName: () => string;
   /** Releases a sandbox that nobody will collect, in the background and whatever happens to its caller. */

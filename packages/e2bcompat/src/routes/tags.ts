@@ -15,7 +15,7 @@ import { noBuiltTemplate, requireBuilt } from "./templates.ts";
 const TAG = /^[A-Za-z0-9._-]{1,63}$/;
 
 /** Each once. Throws `bad_request`. */
-function checkTags(tags: readonly string[]): readonly string[] {
+export function checkTags(tags: readonly string[]): readonly string[] {
   if (tags.length === 0 || !tags.every((tag) => TAG.test(tag))) {
     throw new E2bError("bad_request", "tags: want at least one, each of 1 to 63 characters of a-z A-Z 0-9 . _ -");
   }

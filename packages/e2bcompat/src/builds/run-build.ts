@@ -1,0 +1,188 @@
+import { EnvdClientError } from "@org/envd-client";
+import { isScaleError } from "@org/scale";
+import type { Assignment, PoolKey } from "@org/scale";
+import { dialBuildDaemon } from "../daemon.ts";
+import { E2bError } from "../errors.ts";
+import { RELAY_ENVIRONMENT } from "../guest.ts";
+import type { Service } from "../service.ts";
+import { createBuildGuest } from "./build-guest.ts";
+import type { BuildGuest, OnLine, RunAs } from "./build-guest.ts";
+import type { BuildLog } from "./build-log.ts";
+import { describeStep } from "./build-steps.ts";
+import type { BuildStep } from "./build-steps.ts";
+import { publish } from "./publish.ts";
+import { FIRST_STATE, runStep } from "./run-steps.ts";
+import { startServing } from "./start-command.ts";
+import type { UploadStore } from "./upload-store.ts";
+
+/** What is to be built. */
+export interface BuildPlan {
+  readonly namespace: string;
+  /** Bare name of the template. */
+  readonly template: string;
+  /** Name on nodes. */
+  readonly stamped: string;
+  readonly tags: readonly string[];
+  readonly pool: PoolKey;
+  readonly steps: readonly BuildStep[];
+  readonly startCommand: string | undefined;
+  readonly readyCommand: string | undefined;
+}
+
+/** Why and where a build failed. */
+export interface BuildFailure {
+  /** `base`, the number of a step, or `finalize`: clients map it to a line of the template's source. */
+  readonly step: string;
+  readonly message: string;
+}
+
+/** What a build works with. */
+export interface BuildSite {
+  readonly service: Pick<Service, "store" | "templateWrites" | "settings" | "newName" | "abandon">;
+  readonly uploads: UploadStore | undefined;
+  /** Lease of the sandbox, in seconds. */
+  readonly timeoutSeconds: number;
+}
+
+/** One build while it runs. */
+interface Run extends BuildSite {
+  readonly plan: BuildPlan;
+  readonly log: BuildLog;
+  readonly signal: AbortSignal;
+}
+
+/** A ready command that only waits says nothing of the program that it waits for. */
+const MERE_WAIT = /^\s*sleep\s+\d+(?:\.\d+)?\s*$/;
+
+/**
+ * Builds a template in a sandbox of its base and resolves with what went wrong, if anything. The sandbox is released in
+ * every case; should its node not answer then, or this process die, its lease ends it. The signal ends a build; its
+ * reason is an `Error` with the message that clients see.
+ */
+export async function runBuild(
+  site: BuildSite,
+  plan: BuildPlan,
+  log: BuildLog,
+  signal: AbortSignal,
+): Promise<BuildFailure | undefined> {
+  const run: Run = { ...site, plan, log, signal };
+  const { logger } = site.service.settings;
+  const { template, namespace } = plan;
+  let at = "base";
+  let assignment: Assignment | undefined;
+  try {
+    log.add("info", at, `FROM ${plan.pool.template}`);
+    assignment = await claim(run);
+    const guest = guestOf(run, assignment);
+    const environment = assignment.netRoute === "relay" ? RELAY_ENVIRONMENT : {};
+    let state: RunAs = { ...FIRST_STATE, environment };
+    for (const [index, step] of plan.steps.entries()) {
+      at = String(index + 1);
+      log.add("info", at, `[${at}/${plan.steps.length}] ${describeStep(step)}`);
+      state = await runStep(stepContext(run, guest, at), step, state);
+    }
+    at = "finalize";
+    await finalize(run, guest, assignment, state);
+    logger.info({ template, namespace, node: assignment.node }, "template built");
+    return undefined;
+  } catch (error) {
+    const why = signal.aborted ? wordsOf(signal.reason) : describeFailure(error);
+    const step = plan.steps[Number(at) - 1];
+    const message = step === undefined ? why : `step ${at} (${step.kind}) failed: ${why}`;
+    logger.info({ template, namespace, node: assignment?.node, step: at, err: error }, "template build failed");
+    log.add("error", at, message);
+    return { step: at, message };
+  } finally {
+    if (assignment !== undefined) {
+      await site.service.abandon(assignment.node, assignment.id);
+    }
+  }
+}
+
+async function claim({ service, plan, timeoutSeconds, signal }: Run): Promise<Assignment> {
+  const { template, net, size } = plan.pool;
+  try {
+    return await service.store.claim(plan.namespace, service.newName(), plan.pool, {
+      ttlSeconds: timeoutSeconds,
+      uniqueName: true,
+      signal,
+    });
+  } catch (error) {
+    if (!isScaleError(error, "no_warm_capacity")) {
+      throw error;
+    }
+    throw new E2bError(
+      "unavailable",
+      `no warm sandbox of ${template} (${net}, ${size}); a pool must serve the build's image and size`,
+      { cause: error },
+    );
+  }
+}
+
+/** The guest, over the sandbox's own relay, which keeps it awake. */
+function guestOf({ service, signal }: Run, { node, id, token }: Assignment): BuildGuest {
+  return createBuildGuest(dialBuildDaemon(service.store, node, id, token), signal, service.settings.now);
+}
+
+function stepContext(run: Run, guest: BuildGuest, at: string): Parameters<typeof runStep>[0] {
+  const { plan, uploads, signal } = run;
+  return {
+    guest,
+    onLine: lineTo(run, at),
+    openUpload: async (hash) => {
+      const key = { namespace: plan.namespace, template: plan.template, hash };
+      const content = await uploads?.open(key, { signal });
+      if (content === undefined) {
+        throw new E2bError("guest_failed", "the files were not uploaded");
+      }
+      return content;
+    },
+  };
+}
+
+function lineTo({ log }: Run, at: string): OnLine {
+  return (level, line) => log.add(level, at, line);
+}
+
+async function finalize(run: Run, guest: BuildGuest, { node, id }: Assignment, state: RunAs): Promise<void> {
+  const { service, plan, log, signal } = run;
+  const { startCommand, readyCommand } = plan;
+  const at = "finalize";
+  const { user, workdir, environment } = state;
+  await guest.init({ defaultUser: user, defaultWorkdir: workdir, envVars: environment });
+  await startServing({ guest, state, startCommand, readyCommand, onLine: lineTo(run, at), signal });
+  await guest.putBoot({
+    user,
+    workdir,
+    environment,
+    startCommand,
+    readyCommand: readyCommand === undefined || MERE_WAIT.test(readyCommand) ? undefined : readyCommand,
+  });
+  log.add("info", at, "Publishing the template");
+  const { stamped, tags } = plan;
+  const newest = await publish(service, { node, sandboxId: id, stamped, tags }, signal);
+  log.add(newest ? "info" : "warn", at, newest ? "Done" : "Done, but a newer build of this template has replaced it");
+}
+
+function wordsOf(reason: unknown): string {
+  return reason instanceof Error ? reason.message : "the build was ended";
+}
+
+/** What a client is told of a failure. Nodes are not named, and nothing of a foreign error is shown. */
+function describeFailure(error: unknown): string {
+  if (error instanceof E2bError) {
+    return error.message;
+  }
+  if (error instanceof EnvdClientError) {
+    const refused = error.code === "refused" ? error.guestMessage : undefined;
+    return refused === undefined
+      ? "the sandbox of the build does not answer: it has ended, or its node cannot be reached"
+      : `the sandbox refused: ${refused}`;
+  }
+  if (isScaleError(error)) {
+    const refused = error.status !== undefined && error.status >= 400 && error.status < 500;
+    const words = refused && error.status !== 401 && error.status !== 403 ? error.nodeMessage : undefined;
+    return words === undefined ? "the node of the build failed" : `the node refused: ${words}`;
+  }
+  return "internal error";
+}
