@@ -48,6 +48,7 @@ export class Overlay {
   readonly #nodes = new Map<string, NodeWrites>();
   #size = 0;
   #version = 0;
+  #changedId: (node: string, id: string) => void = () => undefined;
 
   constructor(source: InventorySource, maxPatches: number = DEFAULT_MAX_PATCHES) {
     this.#source = source;
@@ -62,6 +63,11 @@ export class Overlay {
   /** The version of the last change of what this overlay adds to one node's view; 0 when it adds nothing. */
   versionOn(node: string): number {
     return this.#nodes.get(node)?.version ?? 0;
+  }
+
+  /** Calls the listener, one at most, before each write to a sandbox counts and after the last one was forgotten. */
+  onChange(listener: (node: string, id: string) => void): void {
+    this.#changedId = listener;
   }
 
   /** How many sandboxes have a write that may still count. */
@@ -205,6 +211,7 @@ export class Overlay {
     }
     patch.lastAt = at;
     this.#changed(writes);
+    this.#changedId(node, id);
     return { writes, patch };
   }
 
@@ -233,6 +240,7 @@ export class Overlay {
     }
     this.#size -= 1;
     this.#changed(writes);
+    this.#changedId(node, id);
   }
 
   #changed(writes: NodeWrites): void {

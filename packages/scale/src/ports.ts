@@ -316,6 +316,11 @@ export interface SandboxStore extends SandboxCaptures, SandboxQueries {
    * @throws ScaleError `bad_request` for a limit that is no positive whole number.
    */
   page(options?: PageOptions): Promise<SandboxPage>;
+  /**
+   * How many sandboxes a namespace has, paused ones included: those of readable nodes, with our own writes. Costs a
+   * look at the views that changed since the last question, else nothing.
+   */
+  count(namespace: string): number;
   get(namespace: string, name: string, options?: CallOptions): Promise<Sandbox>;
   /**
    * The sandbox with this claim id, or with this public spelling of one. An empty namespace searches all of them.

@@ -15,6 +15,7 @@ import type {
 } from "./domain.ts";
 import { ScaleError } from "./errors.ts";
 import { LateClaims } from "./late-claims.ts";
+import { NamespaceCounts } from "./namespace-counts.ts";
 import { NodeCalls } from "./node-calls.ts";
 import { NodeIndex } from "./node-index.ts";
 import { Overlay } from "./overlay.ts";
@@ -98,6 +99,7 @@ class ScatterGatherStore implements SandboxStore {
   readonly #finder: SandboxFinder;
   readonly #list: SandboxList;
   readonly #pages: AgePages;
+  readonly #counts: NamespaceCounts;
   readonly #select: SandboxSelect;
   readonly #watches: SandboxWatches;
 
@@ -128,6 +130,7 @@ class ScatterGatherStore implements SandboxStore {
     this.#finder = new SandboxFinder({ source, views, overlay, logger, clients, index, liveTimeoutMs, concurrency });
     this.#list = new SandboxList({ source, views, overlay, logger });
     this.#pages = new AgePages({ source, views, overlay });
+    this.#counts = new NamespaceCounts({ source, views, overlay });
     const reads = { source, views, overlay, logger, list: this.#list, finder: this.#finder };
     this.#select = new SandboxSelect(reads);
     this.#watches = new SandboxWatches({ ...reads, select: this.#select, pollMs: watchPollMs });
@@ -144,6 +147,10 @@ class ScatterGatherStore implements SandboxStore {
 
   page(options: PageOptions = {}): Promise<SandboxPage> {
     return this.#pages.page(options);
+  }
+
+  count(namespace: string): number {
+    return this.#counts.count(namespace);
   }
 
   async select(options: SelectOptions = {}): Promise<readonly Sandbox[]> {
