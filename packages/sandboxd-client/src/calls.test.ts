@@ -299,7 +299,7 @@ describe("every call", () => {
   it("is bounded, and ends with its caller", async () => {
     await using node = await tcpServer((socket) => socket.resume());
     await using pool = createNodePool();
-    const client = createSandboxdClient({ address: node.address, pool, requestTimeoutMs: 50, captureTimeoutMs: 50 });
+    const client = createSandboxdClient({ address: node.address, pool, requestTimeoutMs: 700, captureTimeoutMs: 700 });
     for (const error of await Promise.all(ROWS.map(({ call }) => failure(call(client))))) {
       expect(error).toMatchObject({ code: "timeout", delivery: "maybe" });
     }

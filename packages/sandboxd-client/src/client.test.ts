@@ -388,7 +388,7 @@ describe("replies", () => {
     expect(await clientOf(pool, node.address).peers()).toEqual(["a:1"]);
   });
 
-  it("with an endless error body are cut at 64 KiB", async () => {
+  it("with an endless error body end, and little is kept of them", async () => {
     await using node = await httpServer((_request, response) => {
       response.writeHead(500);
       const pump = (): void => {
@@ -400,7 +400,19 @@ describe("replies", () => {
     await using pool = createNodePool();
     const error = await failure(clientOf(pool, node.address).info());
     expect(error).toMatchObject({ code: "status", status: 500 });
-    expect(error.nodeMessage).toHaveLength(64 * 1024);
+    expect(error.nodeMessage).toBe(`${"x".repeat(1024)}…`);
+    expect(error.message.length).toBeLessThan(400);
+  });
+
+  it("with a long reason keep its beginning, in whole characters", async () => {
+    const reason = `${"y".repeat(1023)}😀${"z".repeat(50_000)}`;
+    await using node = await httpServer((_request, response) =>
+      response.writeHead(409).end(JSON.stringify({ error: reason })),
+    );
+    await using pool = createNodePool();
+    const error = await failure(clientOf(pool, node.address).hibernate("sb_1"));
+    expect(error).toMatchObject({ status: 409, routeMissing: false });
+    expect(error.nodeMessage).toBe(`${"y".repeat(1023)}\ufffd…`);
     expect(error.message.length).toBeLessThan(400);
   });
 

@@ -40,7 +40,7 @@ export class SandboxdError extends Error {
   readonly delivery: Delivery;
   /** HTTP status of the node's answer, when there was one. */
   readonly status: number | undefined;
-  /** The node's own words: the `error` of its JSON body, else its text. */
+  /** The node's own words: the `error` of its JSON body, else its text. Cut at 1024 characters. */
   readonly nodeMessage: string | undefined;
   /** A 404 or 405 without a JSON body: the router's answer, so the node is too old for the route. Node API §3, §14. */
   readonly routeMissing: boolean;
@@ -54,6 +54,10 @@ export class SandboxdError extends Error {
     this.routeMissing = details.routeMissing ?? false;
   }
 }
+
+/** The most that is kept of a node's words, which end up in logs and answers, and what a message shows of them. */
+const wordsCap = 1024;
+const lineCap = 200;
 
 /** The text of an unknown error, on one line, for a message. */
 export function errorText(error: unknown): string {
@@ -70,7 +74,7 @@ export function errorText(error: unknown): string {
 export function statusError(label: string, status: number, body: Buffer): SandboxdError {
   const text = body.toString("utf8");
   const fromJson = jsonErrorMessage(text);
-  const nodeMessage = fromJson ?? (text.trim() || undefined);
+  const nodeMessage = fromJson ?? (cut(text.trim(), wordsCap) || undefined);
   const routeMissing = (status === 404 || status === 405) && fromJson === undefined;
   const shown = routeMissing ? ", the node is too old for this route" : nodeMessage && ` ${oneLine(nodeMessage)}`;
   return new SandboxdError("status", `${label}: ${status}${shown ?? ""}`, {
@@ -94,7 +98,7 @@ function jsonErrorMessage(text: string): string | undefined {
   try {
     const value: unknown = JSON.parse(text);
     return typeof value === "object" && value !== null && "error" in value && typeof value.error === "string"
-      ? value.error
+      ? cut(value.error, wordsCap)
       : undefined;
   } catch {
     return undefined;
@@ -102,6 +106,9 @@ function jsonErrorMessage(text: string): string | undefined {
 }
 
 function oneLine(text: string): string {
-  const line = text.replace(/[\s\p{Cc}]+/gu, " ");
-  return line.length > 200 ? `${line.slice(0, 200)}…` : line;
+  return cut(text.replace(/[\s\p{Cc}]+/gu, " "), lineCap);
+}
+
+function cut(text: string, cap: number): string {
+  return text.length > cap ? `${text.slice(0, cap).toWellFormed()}…` : text;
 }
