@@ -60,6 +60,7 @@ describe("select", () => {
     ["a field on the node", { fieldSelector: "status.nodeName=b" }, ["sb_4", "sb_3", "sb_2", "sb_1"]],
     ["a field on node and namespace", { fieldSelector: "status.nodeName=b", namespace: "n" }, ["sb_2", "sb_1"]],
     ["a field on an unknown node", { fieldSelector: "status.nodeName=c" }, []],
+    ["a field on the name in every namespace", { fieldSelector: "metadata.name=a" }, ["sb_3", "sb_2"]],
     ["a field on other names", { namespace: "n", fieldSelector: "metadata.name!=b" }, ["sb_2", "sb_6"]],
     ["fields that contradict the namespace", { namespace: "n", fieldSelector: "metadata.namespace=m" }, []],
     ["fields that contradict each other", { fieldSelector: "status.nodeName=a,status.nodeName=b" }, []],

@@ -258,6 +258,17 @@ describe("release", () => {
     expect(nodes.calls).toHaveLength(2);
   });
 
+  it.each([
+    ["a 503", answers(503, "heal busy")],
+    ["a lost reply", fails({ kind: "uncertain" })],
+    ["a refused connection", fails({ kind: "unsent" })],
+  ])("does not ask again after %s", async (_case, step) => {
+    const { nodes, store } = fleet();
+    nodes.node("a:7777").always("release", step);
+    await expect(store.release("key", ID)).rejects.toMatchObject({ code: "node_failed" });
+    expect(nodes.calls).toHaveLength(1);
+  });
+
   it("fails when the second answer is a 500 as well", async () => {
     const { nodes, store } = fleet();
     const released = vi.fn();
