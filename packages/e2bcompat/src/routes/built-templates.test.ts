@@ -48,11 +48,11 @@ async function tagsOf(fleet: Fleet, name = "mine"): Promise<unknown> {
   return (await fleet.send("GET", `/templates/${name}/tags`)).body;
 }
 
-const ROUTES: readonly (readonly [string, string, object?])[] = [
-  ["GET", "/templates/NAME"],
-  ["PATCH", "/templates/NAME"],
+const ROUTES: readonly (readonly [string, string, object | undefined])[] = [
+  ["GET", "/templates/NAME", undefined],
+  ["PATCH", "/templates/NAME", undefined],
   ["PATCH", "/v2/templates/NAME", { public: true }],
-  ["GET", "/templates/NAME/tags"],
+  ["GET", "/templates/NAME/tags", undefined],
 ];
 
 describe.each(ROUTES)("%s %s", (method, pattern, body) => {
