@@ -44,7 +44,7 @@ export class PollConnections {
     if (this.#closed) {
       throw new SandboxdError("unreachable", `${request.label}: the pool is closed`, { delivery: "no" });
     }
-    const kept = this.#idle.get(address.origin)?.pop();
+    const kept = this.#takeIdle(address.origin);
     if (kept === undefined) {
       return this.#use(address, this.#open(address), request);
     }
@@ -58,6 +58,16 @@ export class PollConnections {
     }
     const timeoutMs = Math.max(1, request.timeoutMs - (performance.now() - began));
     return this.#use(address, this.#open(address), { ...request, timeoutMs });
+  }
+
+  /** One that was closed just now is still in the list: it leaves it when its socket reports the close. */
+  #takeIdle(origin: string): PollConnection | undefined {
+    const list = this.#idle.get(origin);
+    let taken = list?.pop();
+    while (taken !== undefined && !taken.usable) {
+      taken = list?.pop();
+    }
+    return taken;
   }
 
   async #use(address: NodeAddress, connection: PollConnection, request: PollRequest): Promise<Buffer> {

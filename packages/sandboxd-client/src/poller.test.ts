@@ -1,5 +1,5 @@
 import { getEventListeners } from "node:events";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { createNodePool, createNodePoller, ReplyBuffer, SandboxdError, type NodePoller } from "./index.ts";
 import { selfSigned } from "./testing/self-signed.ts";
 import { closedAddress, fickleServer, httpServer, tcpServer, tlsServer } from "./testing/servers.ts";
@@ -143,6 +143,22 @@ describe("a poller", () => {
     await using pool = createNodePool({ keepAliveMs: 30 });
     await info(createNodePoller({ address: node.address, pool }));
     await expect.poll(() => node.sockets.size, { timeout: 10_000 }).toBe(0);
+  });
+
+  it("does not take up a connection that it has given up a moment ago", async () => {
+    await using node = await httpServer((_request, response) => response.end("{}"));
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    try {
+      await using pool = createNodePool({ keepAliveMs: 30 });
+      const poller = createNodePoller({ address: node.address, pool });
+      await info(poller);
+      // Its socket is closed and has not said so yet.
+      vi.advanceTimersByTime(30);
+      expect((await info(poller)).toString()).toBe("{}");
+      expect(node.accepted).toBe(2);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it("tells a node that cannot be reached from one that fails later", async () => {
