@@ -31,7 +31,7 @@ export interface ScaleErrorDetails {
   readonly status?: number | undefined;
   /** The node's own words. */
   readonly nodeMessage?: string | undefined;
-  /** How many nodes were asked for a sandbox and did not answer. */
+  /** How many nodes did not answer when a sandbox was looked for, those included that could not be asked. */
   readonly unanswered?: number | undefined;
   readonly cause?: unknown;
 }
@@ -45,7 +45,7 @@ export class ScaleError extends Error {
   readonly verb: string | undefined;
   readonly status: number | undefined;
   readonly nodeMessage: string | undefined;
-  /** With `not_found`: how many nodes were asked and did not answer, so that one of them may hold the sandbox. */
+  /** With `not_found`: how many nodes of the inventory did not answer, so that one of them may hold the sandbox. */
   readonly unanswered: number;
 
   constructor(code: ScaleErrorCode, message: string, details: ScaleErrorDetails = {}) {

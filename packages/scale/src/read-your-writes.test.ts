@@ -90,6 +90,20 @@ describe("our own writes", () => {
     await expect(read).rejects.toMatchObject({ code: "not_found", status: 404 });
   });
 
+  it("do not let a read that began before a resume call the sandbox archived", async () => {
+    const { store, poll, nodes } = fleet("a");
+    const { id } = await store.claim("n", "x", { template: "rt" });
+    poll();
+    const [row] = nodes.node("a").sandboxes;
+    const answer = Promise.withResolvers<unknown>();
+    nodes.node("a").script("sandbox", () => answer.promise);
+    const read = store.read("a", id);
+    await vi.waitFor(() => expect(nodes.calls.at(-1)?.verb).toBe("sandbox"));
+    await store.resume("a", id);
+    answer.resolve(row && { ...row, archived: true, entry: { ...row.entry, phase: "Hibernated" } });
+    await expect(read).resolves.toMatchObject({ archived: false, paused: false, sandbox: { phase: "Running" } });
+  });
+
   it("do not let a look-up that began before a release bring the sandbox back", async () => {
     const { store, source, nodes } = fleet("a");
     const { id } = await store.claim("n", "x", { template: "rt" });
