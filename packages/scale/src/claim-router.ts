@@ -11,6 +11,8 @@ export interface ClaimRoute extends Omit<ClaimAttempts, "ask" | "missing"> {
   readonly random: () => number;
   readonly claim: NodeClaim;
   readonly promoted: boolean;
+  /** Holders of the promoted template, where the caller knows better than inventory. */
+  readonly promotedOn: readonly string[] | undefined;
 }
 
 /**
@@ -24,7 +26,7 @@ export async function routeClaim(route: ClaimRoute): Promise<Delivery> {
   let candidates = table.warm(pool);
   let promotedPath = false;
   if (candidates.length === 0 && route.promoted) {
-    candidates = table.templateHolders(pool);
+    candidates = route.promotedOn === undefined ? table.templateHolders(pool) : table.named(route.promotedOn);
     promotedPath = true;
   }
   const claim = promotedPath ? { ...route.claim, requirePromoted: true } : route.claim;

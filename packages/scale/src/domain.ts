@@ -83,6 +83,12 @@ export interface ClaimOptions {
   /** Allow nodes that hold a promoted template when no warm pool matches. */
   readonly promoted?: boolean | undefined;
   /**
+   * Nodes that hold the promoted template, by somebody who knows better than inventory: what was promoted or deleted a
+   * moment ago does not show there yet. With `promoted` only. Unknown nodes are passed over.
+   * @default those that inventory shows
+   */
+  readonly promotedOn?: readonly string[] | undefined;
+  /**
    * Nobody else claims under this name, so that a sandbox which appears under it after a claim without an answer (a
    * time-out, a lost reply) is nobody's: it is then released instead of living until its lease ends.
    * @default false

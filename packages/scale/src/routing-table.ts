@@ -72,6 +72,13 @@ export class RoutingTable {
     return remembered(this.#holders, pool, () => templateCandidates(this.#nodes, pool));
   }
 
+  /** Those of these nodes that can be asked, once and with equal weight. */
+  named(keys: readonly string[]): readonly Candidate[] {
+    return this.#nodes
+      .filter((node) => node.address !== "" && keys.includes(node.node))
+      .map((node) => ({ node, warm: 1 }));
+  }
+
   /** The node that answers at exactly this address. Only what an inventory advertises is ever dialled. */
   nodeAt(address: string): NodePools | undefined {
     this.#byAddress ??= addressMap(this.#nodes);

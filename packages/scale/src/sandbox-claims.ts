@@ -51,7 +51,8 @@ export class SandboxClaims {
     };
     return only(
       await deliveries.deliver("scale.Claim", options.signal, async () => {
-        const delivery = await routeClaim({ ...shared, random, claim, promoted: options.promoted === true });
+        const { promoted = false, promotedOn } = options;
+        const delivery = await routeClaim({ ...shared, random, claim, promoted, promotedOn });
         return [{ ...delivery, entry: entryOfClaim(claim, delivery) }];
       }),
     );

@@ -454,6 +454,22 @@ describe("a promoted template", () => {
     expect(nodes.calls.map((call) => call.claim?.requirePromoted)).toStrictEqual([true, undefined]);
   });
 
+  it("asks the holders that the caller knows of, whatever inventory shows", async () => {
+    const bare = (node: string): StaticNode => ({ node, address: `${node}:7777` });
+    const source = new StaticInventorySource([template("stale"), bare("fresh"), { node: "mute", address: "" }]);
+    const { nodes, store } = around(source);
+    const claim = (promotedOn: readonly string[]): Promise<unknown> =>
+      store.claim("ns", "s", { template: "mine" }, { promoted: true, promotedOn });
+    await expect(claim(["fresh", "unknown", "mute"])).resolves.toMatchObject({ node: "fresh" });
+    await expect(claim(["unknown", "mute"])).rejects.toMatchObject(noCapacity);
+    await expect(claim([])).rejects.toMatchObject(noCapacity);
+    const unasked = store.claim("ns", "s", { template: "mine" }, { promotedOn: ["fresh"] });
+    await expect(unasked).rejects.toMatchObject(noCapacity);
+    expect(nodes.calls.map((call) => [call.address, call.claim?.requirePromoted])).toStrictEqual([
+      ["fresh:7777", true],
+    ]);
+  });
+
   it("C20: moves on from advertisers that have lost it", async () => {
     const { nodes, store } = around(new StaticInventorySource([template("a"), template("b")]));
     nodes.node("a:7777").always("claim", answers(404, "unknown template"));
