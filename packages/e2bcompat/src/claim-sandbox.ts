@@ -47,11 +47,17 @@ function mustBeUnambiguous({ template, build }: NamedBuild, asked: string): void
   }
 }
 
+/** A built template's pool, and the nodes that hold the build: inventory may be behind our own writes. */
+interface BuiltPool {
+  readonly pool: PoolKey;
+  readonly promotedOn: readonly string[];
+}
+
 /**
  * What to claim after nothing was warm: the namespace's built template of this name, or the build of it that a tag
  * names. An alias or a pool image stays "retry later" and never turns into something else of the same name.
  */
-function builtPool(service: Service, call: Call, body: CreateSandbox, asked: string, cause: unknown): PoolKey {
+function builtPool(service: Service, call: Call, body: CreateSandbox, asked: string, cause: unknown): BuiltPool {
   let templates: Templates;
   try {
     templates = service.templates();
@@ -71,8 +77,11 @@ function builtPool(service: Service, call: Call, body: CreateSandbox, asked: str
   if (found.template.name !== asked) {
     mustBeUnambiguous(found, asked);
   }
-  const { template, net, size } = found.build;
-  return { template, net, size };
+  const { template, net, size, contentDigest } = found.build;
+  const holders = found.template.holders.filter(
+    ({ row }) => row.contentDigest === contentDigest && row.net === net && row.size === size,
+  );
+  return { pool: { template, net, size }, promotedOn: holders.map(({ node }) => node) };
 }
 
 async function claimPool(
@@ -98,9 +107,10 @@ async function claimPool(
     if (!isScaleError(error, "no_warm_capacity")) {
       throw error;
     }
-    const promoted = builtPool(service, call, body, asked, error);
+    const { pool: promoted, promotedOn } = builtPool(service, call, body, asked, error);
+    const promotedOptions = { ...poolOptions, promoted: true, promotedOn };
     try {
-      const assignment = await store.claim(call.namespace, name, promoted, { ...poolOptions, promoted: true });
+      const assignment = await store.claim(call.namespace, name, promoted, promotedOptions);
       return { assignment, template: promoted.template, built: true, copied: false };
     } catch (second) {
       throw isScaleError(second, "no_warm_capacity") ? noCapacity(asked, second) : second;

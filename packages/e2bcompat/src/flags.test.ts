@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { StaticInventorySource } from "@org/scale/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { BuildFlags } from "./build-flags.ts";
 import { Flags } from "./flags.ts";
 
 /** Writes files and gives their paths. */
@@ -30,6 +31,18 @@ describe("Flags", () => {
       "e2b-allow-anonymous",
       "e2b-template-aliases",
       "e2b-envd-secret-file",
+      "e2b-builds",
+      "e2b-build-parallel",
+      "e2b-build-timeout",
+      "e2b-build-log-lines",
+      "e2b-build-dir",
+      "e2b-build-upload-max",
+      "e2b-build-store-s3-bucket",
+      "e2b-build-store-s3-prefix",
+      "e2b-build-store-s3-endpoint",
+      "e2b-build-store-s3-region",
+      "e2b-build-store-s3-force-path-style",
+      "e2b-build-store-s3-credentials-file",
     ]);
     expect(new Set(Object.values(options).map((option) => option.group)).size).toBe(1);
     expect(options["e2b-template-aliases"]?.alias).toBe("e2b-template-alias-file");
@@ -51,6 +64,16 @@ describe("Flags", () => {
         apiKeyFile: undefined,
         templateAliasFile: undefined,
         envdSecretFile: undefined,
+        builds: BuildFlags.from({}),
+      });
+      expect({ ...Flags.from(argv).builds }).toStrictEqual({
+        on: false,
+        parallel: 2,
+        timeoutSeconds: 1800,
+        logLines: 10_000,
+        directory: undefined,
+        uploadMaxBytes: 1_073_741_824,
+        s3: undefined,
       });
     }
   });
@@ -76,6 +99,14 @@ describe("Flags", () => {
     ["e2b-domain", ["a", "b"]],
     ["e2b-allow-anonymous", "yes"],
     ["e2b-api-key-file", 7],
+    ["e2b-builds", "yes"],
+    ["e2b-build-parallel", "0"],
+    ["e2b-build-parallel", "two"],
+    ["e2b-build-timeout", "0s"],
+    ["e2b-build-timeout", "1.5s"],
+    ["e2b-build-log-lines", "-1"],
+    ["e2b-build-upload-max", "1GB"],
+    ["e2b-build-store-s3-bucket", ["a", "b"]],
   ])("refuses --%s=%j and names it", (name, value) => {
     const read = (): unknown => Flags.from({ [name]: value });
     expect(read).toThrow(expect.objectContaining({ name: "E2bError", code: "invalid_flag" }));
@@ -111,6 +142,7 @@ describe("load", () => {
       aliases: [{ alias: "base", image: "image:1", size: "medium" }],
       envdSecret: "s3cret",
       envdVersion: "0.4.0",
+      builds: undefined,
       defaultTimeoutSeconds: 300,
     });
   });
