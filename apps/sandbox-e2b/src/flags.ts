@@ -127,7 +127,13 @@ const devDefaults: Readonly<Record<string, string>> = {
 };
 
 /** Flags whose files `dev` makes in its state folder. */
-const devFiles = ["sandboxd-token-file", "e2b-api-key-file", "e2b-template-aliases", "e2b-envd-secret-file"];
+const devFiles = [
+  "sandboxd-token-file",
+  "e2b-api-key-file",
+  "e2b-template-aliases",
+  "e2b-envd-secret-file",
+  "e2b-build-dir",
+];
 
 function devServiceOptions(): FlagOptions {
   const options: Record<string, FlagOption> = {};

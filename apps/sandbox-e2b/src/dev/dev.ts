@@ -110,7 +110,7 @@ async function bindProxy(address: string, given: boolean): Promise<Listener | un
 
 /** Values for flags that the caller left alone. */
 function madeValues(
-  { given, nodes }: DevPlan,
+  { call, given, nodes }: DevPlan,
   state: DevState,
   proxyListener: Listener | undefined,
 ): Record<string, FlagValue> {
@@ -122,8 +122,18 @@ function madeValues(
   if (!given("e2b-allow-anonymous")) made["e2b-api-key-file"] = state.keyFile;
   // A token of ours would mean nothing to the caller's own nodes.
   if (nodes !== undefined && !given("sandboxd-token")) made["sandboxd-token-file"] = state.tokenFile;
+  Object.assign(made, madeBuilds({ call, given, nodes }, state));
   for (const flag of Object.keys(made)) if (given(flag)) delete made[flag];
   return made;
+}
+
+/** Builds are on where they can be: they need a secret, and guests that are kept apart from this machine's own files. */
+function madeBuilds({ call: { values }, given, nodes }: DevPlan, state: DevState): Record<string, FlagValue> {
+  const noSecret = given("e2b-envd-secret-file") && textOf(values, "e2b-envd-secret-file") === "";
+  const shared = nodes?.isolation === "process" || process.platform !== "linux";
+  const on = given("e2b-builds") ? values["e2b-builds"] === true : !noSecret && !shared;
+  const s3 = given("e2b-build-store-s3-bucket");
+  return { "e2b-builds": on, ...(on && !s3 ? { "e2b-build-dir": state.buildFolder } : {}) };
 }
 
 /** Starts the nodes side by side, tells them of each other, and waits for their first guests. */

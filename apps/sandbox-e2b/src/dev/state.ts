@@ -10,8 +10,10 @@ export interface DevState {
   readonly keyFile: string;
   readonly tokenFile: string;
   readonly secretFile: string;
-  /** Two names, `base` and `ubuntu`, of one image, as an alias file. */
+  /** Names of one image as an alias file: `base`, `ubuntu`, and `e2bdev/base`, which SDKs build on. */
   readonly aliasFile: string;
+  /** Where template builds keep the files that they copy; made when it is used. */
+  readonly buildFolder: string;
 }
 
 /**
@@ -54,15 +56,17 @@ export async function openState(dir: string, image: string): Promise<DevState> {
       cause: error,
     });
   }
+  // Some SDKs ask for a medium machine when a build names none, the others take the size of the alias.
+  const aliases = `base ${image}\nubuntu ${image}\ne2bdev/base ${image} medium\n`;
   // One alias file per image, so that runs with different images do not overwrite each other's.
-  const imageName = createHash("sha256").update(image).digest("hex").slice(0, 12);
+  const aliasName = createHash("sha256").update(aliases).digest("hex").slice(0, 12);
   const [keyFile, tokenFile, secretFile, aliasFile] = await Promise.all([
     stableFile(join(dir, "api-keys"), () => `e2b_${hex(20)} default\ne2b_${hex(20)} second\n`),
     stableFile(join(dir, "node-token"), () => `${hex(32)}\n`),
     stableFile(join(dir, "envd-secret"), () => `${hex(32)}\n`),
-    stableFile(join(dir, `template-aliases-${imageName}`), () => `base ${image}\nubuntu ${image}\n`),
+    stableFile(join(dir, `template-aliases-${aliasName}`), () => aliases),
   ]);
-  return { dir, keyFile, tokenFile, secretFile, aliasFile };
+  return { dir, keyFile, tokenFile, secretFile, aliasFile, buildFolder: join(dir, "builds") };
 }
 
 /** Level by level: Node's recursive `mkdir` never returns below a folder that takes no new ones, such as `/proc`. */
