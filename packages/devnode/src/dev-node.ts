@@ -104,6 +104,7 @@ export async function startDevNode(options: DevNodeOptions): Promise<DevNode> {
       pools,
       peers,
       captures: host.captures,
+      trees: host.trees,
       address: () => address,
       egressLane: resolved.egress,
       egressRoute: host.isolation === "process" ? "direct" : "relay",

@@ -14,6 +14,7 @@ import type { Isolation } from "./launch.ts";
 import { readMountTable } from "./mount-table.ts";
 import { createRunFolder, sweepState } from "./run-folder.ts";
 import { createSocketFolder } from "./socket-folder.ts";
+import { createTrees, type Trees } from "./trees.ts";
 
 /** How guests are frozen. */
 export type FreezerKind = CgroupLayout | "signals";
@@ -27,6 +28,8 @@ export interface GuestHost {
   readonly separateUsers: boolean;
   /** Copies of guests' files, those of earlier runs among them. */
   readonly captures: CaptureStore;
+  /** Reads and writes those copies. */
+  readonly trees: Trees;
   /** @throws DevNodeError `guest_start_failed` */
   start(request: GuestRequest): Promise<Guest>;
   /** Ends every guest and removes the run's folder. */
@@ -84,12 +87,14 @@ export async function createGuestHost(options: GuestHostOptions): Promise<GuestH
   let closed = false;
   const isRoot = process.getuid?.() === 0;
   const ids = isRoot ? createIdRanges() : undefined;
+  const trees = createTrees();
   let captures: CaptureStore | undefined;
   const close = async (): Promise<void> => {
     closed = true;
     await Promise.allSettled(starting);
     await Promise.allSettled([...guests].map((guest) => guest.destroy()));
     captures?.close();
+    await trees.close();
     await run.close();
   };
   try {
@@ -103,6 +108,7 @@ export async function createGuestHost(options: GuestHostOptions): Promise<GuestH
       view: readHostView(),
       mounts: readMountTable(),
       groups,
+      trees,
       egress: options.egress,
       inherited: inheritedDescriptors(),
       nextRange: () => ids?.(),
@@ -154,6 +160,7 @@ export async function createGuestHost(options: GuestHostOptions): Promise<GuestH
         freezer,
         separateUsers,
         captures: kept,
+        trees,
         start: (request) => {
           if (closed) {
             return Promise.reject(new DevNodeError("guest_start_failed", "the node is closing"));

@@ -11,14 +11,7 @@ import type { Capture } from "./capture-store.ts";
 import { openEgressGate, type EgressGate, type EgressPolicy } from "./egress-gate.ts";
 import { INSTANCE_DOCUMENT, putInstanceDocument } from "./guest-document.ts";
 import { superviseChild, type GuestProcess } from "./guest-process.ts";
-import {
-  GUEST_PATH,
-  makeGuestTree,
-  makeMountPoints,
-  ownerShift,
-  type HostView,
-  type ReadOnlyBind,
-} from "./guest-tree.ts";
+import { GUEST_PATH, makeGuestTree, makeMountPoints, type HostView, type ReadOnlyBind } from "./guest-tree.ts";
 import type { IdRange } from "./id-range.ts";
 import { proveCommands } from "./guest-proof.ts";
 import { planLaunch, TOOL_PATHS, type Isolation } from "./launch.ts";
@@ -29,7 +22,7 @@ import { removeTree } from "./remove-tree.ts";
 import type { RunFolder } from "./run-folder.ts";
 import { createSignalFreezer } from "./signal-freeze.ts";
 import type { SocketFolder } from "./socket-folder.ts";
-import { copyTree } from "./tree-copy.ts";
+import type { Trees } from "./trees.ts";
 
 /** One running guest. Used once: releasing a sandbox destroys it. */
 export interface Guest {
@@ -72,6 +65,7 @@ export interface GuestEnvironment {
   readonly view: HostView;
   readonly mounts: readonly MountEntry[];
   readonly groups?: GroupMaker | undefined;
+  readonly trees: Trees;
   readonly egress: EgressPolicy;
   /** Descriptors of the host that a guest must not get. */
   readonly inherited: readonly number[];
@@ -149,10 +143,11 @@ export async function startGuest(environment: GuestEnvironment, request: GuestRe
     if (request.capture === undefined) {
       await makeGuestTree(tree, view, { range, base: request.base, extraBinds: binds });
     } else {
-      await copyTree(request.capture.tree, tree, {
-        owner: range === undefined ? undefined : ownerShift(request.capture.owners, range),
-        signal: request.signal,
-      });
+      const { tree: from, owners } = request.capture;
+      await environment.trees.copy(
+        { from, to: tree, owners: range === undefined ? undefined : { from: owners, to: range } },
+        { signal: request.signal },
+      );
       makeMountPoints(tree, view, { range, extraBinds: binds });
     }
     const group = environment.groups?.create(request.id);
@@ -274,11 +269,10 @@ function createGuest(parts: GuestParts): Guest {
     memory: () => (process.platform === "linux" ? residentBytes(processes.members()) : undefined),
     owners: range,
     copyFiles: (to, { signal }) =>
-      copyTree(tree, to, {
-        owner: process.getuid?.() === 0 ? (_path, uid, gid) => [uid, gid] : undefined,
-        without: NOT_COPIED,
-        signal,
-      }),
+      parts.environment.trees.copy(
+        { from: tree, to, owners: process.getuid?.() === 0 ? "same" : undefined, without: NOT_COPIED },
+        { signal },
+      ),
     putDocument: (content) => putInstanceDocument(tree, content, range?.base),
     setEgress: (open) => gate?.allow(open),
     destroy: () => (destroying ??= destroy()),

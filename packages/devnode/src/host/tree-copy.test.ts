@@ -161,9 +161,9 @@ test("survives files that vanish, grow and shrink meanwhile", async () => {
 
 test("ends inside a large file, and between files, with the signal's reason", async () => {
   await using at = folders();
-  // All holes: copying it whole would take minutes.
+  // All holes: copying it whole would take long.
   writeFileSync(join(at.from, "huge"), "");
-  truncateSync(join(at.from, "huge"), 2 ** 40);
+  truncateSync(join(at.from, "huge"), 15 * 2 ** 30);
   const stop = new AbortController();
   const copied = copyTree(at.from, at.to, { signal: stop.signal });
   setTimeout(() => stop.abort(new Error("stop")), 20);
@@ -171,6 +171,22 @@ test("ends inside a large file, and between files, with the signal's reason", as
   rmSync(join(at.from, "huge"));
   writeFileSync(join(at.from, "small"), "");
   await expect(copyTree(at.from, join(at.path, "again"), { signal: stop.signal })).rejects.toThrow("stop");
+});
+
+test("refuses holes without end, in one file or in several: reading them would hold the guest for ever", async () => {
+  await using at = folders();
+  const MIB = 2 ** 20;
+  for (const name of ["one", "two"]) {
+    writeFileSync(join(at.from, name), "");
+    truncateSync(join(at.from, name), 8 * MIB);
+    // What several names share is read once.
+    linkSync(join(at.from, name), join(at.from, `${name}-again`));
+  }
+  await copyTree(at.from, at.to, { maxHoles: 16 * MIB });
+  const again = copyTree(at.from, join(at.path, "again"), { maxHoles: 16 * MIB - 1 });
+  await expect(again).rejects.toThrow("holes of more than");
+  truncateSync(join(at.from, "one"), 2 ** 43);
+  await expect(copyTree(at.from, join(at.path, "third"))).rejects.toThrow("holes of more than 16 GiB");
 });
 
 test("refuses folders in folders without end, which each hold a descriptor", async () => {

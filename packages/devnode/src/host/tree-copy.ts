@@ -9,15 +9,16 @@ import {
   linkSync,
   lstatSync,
   lutimesSync,
+  ftruncateSync,
   mkdirSync,
-  read,
+  openSync,
   readlinkSync,
+  readSync,
   symlinkSync,
   utimesSync,
+  writeSync,
   type Stats,
 } from "node:fs";
-import { copyFile, open, type FileHandle } from "node:fs/promises";
-import { promisify } from "node:util";
 import { runPaced, type Steps } from "../shared/paced.ts";
 import { below, ifThere, openFile, openFolder, readRight, stablePath, type TreePath } from "./tree-reading.ts";
 
@@ -27,6 +28,8 @@ export interface CopyTreeOptions {
   readonly owner?: ((path: string, uid: number, gid: number) => readonly [uid: number, gid: number]) | undefined;
   /** Paths below the root that are left out. */
   readonly without?: ReadonlySet<string> | undefined;
+  /** Bytes of holes in all files together; more make it fail. @default 16 GiB */
+  readonly maxHoles?: number | undefined;
   /** Stops between files and inside large ones. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -34,6 +37,9 @@ export interface CopyTreeOptions {
 /** Folders in folders: each holds a descriptor open, and a guest decides how many there are. */
 const MAX_DEPTH = 256;
 const CHUNK = 1024 * 1024;
+const GIB = 1024 * 1024 * 1024;
+/** Holes are read, for want of a way to jump over them; a file may claim to be larger than could be read in years. */
+const MAX_HOLES = 16 * GIB;
 /** Unit of holes that a copy keeps. */
 const HOLE = 64 * 1024;
 const ZEROS: Buffer = Buffer.alloc(HOLE);
@@ -58,6 +64,7 @@ class TreeCopy {
   readonly #options: CopyTreeOptions;
   /** First copy of each file that has several names. */
   readonly #linked = new Map<string, TreePath>();
+  #holes = 0;
 
   constructor(options: CopyTreeOptions) {
     this.#options = options;
@@ -112,7 +119,7 @@ class TreeCopy {
   }
 
   *#file(from: TreePath, to: TreePath, path: string, stat: Stats): Steps<void> {
-    const key = stat.nlink > 1 ? `${stat.dev}:${stat.ino}` : "";
+    const key = stat.nlink > 1 ? (ifThere(() => identity(from)) ?? "") : "";
     const first = this.#linked.get(key);
     if (first !== undefined && linked(first, to)) {
       return;
@@ -139,7 +146,12 @@ class TreeCopy {
       // The system's copy gives a file its set-id bits before its owner.
       const setId = (stat.mode & SET_ID) !== 0;
       if (setId || sparse || stat.size > CHUNK) {
-        yield copyLarge(fd, setId ? undefined : opened, to, stat.size, this.#options.signal);
+        this.#holes += Math.max(0, stat.size - stat.blocks * 512);
+        const { maxHoles = MAX_HOLES } = this.#options;
+        if (this.#holes > maxHoles) {
+          throw new Error(`files have holes of more than ${maxHoles / GIB} GiB`);
+        }
+        yield* copyLarge(fd, setId ? undefined : opened, to, stat.size);
       } else {
         copyFileSync(opened, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
       }
@@ -159,6 +171,12 @@ class TreeCopy {
     chmodSync(to, stat.mode & 0o7777);
     utimesSync(to, stat.atimeMs / 1000, stat.mtimeMs / 1000);
   }
+}
+
+/** One text for one file, whatever its name: as plain numbers, large ones of two files may look the same. */
+function identity(path: TreePath): string {
+  const { dev, ino } = lstatSync(path, { bigint: true });
+  return `${dev}:${ino}`;
 }
 
 /** Gives a file another name; `false` when it has as many as it can have. */
@@ -186,41 +204,33 @@ function readLink(path: TreePath): TreePath | undefined {
   }
 }
 
-const readAt = promisify(read);
-
 /** Shares a file's blocks, or else copies what it had when it was looked at, leaving out blocks of zeros. */
-async function copyLarge(
-  source: number,
-  clonable: TreePath | undefined,
-  to: TreePath,
-  size: number,
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  if (clonable !== undefined && (await clone(clonable, to))) {
+function* copyLarge(source: number, clonable: TreePath | undefined, to: TreePath, size: number): Steps<void> {
+  if (clonable !== undefined && clone(clonable, to)) {
     return;
   }
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW;
-  const target = await open(to, flags, 0o600);
+  const target = openSync(to, flags, 0o600);
   try {
     const buffer = Buffer.allocUnsafe(Math.min(CHUNK, Math.max(size, 1)));
     for (let at = 0; at < size;) {
-      signal?.throwIfAborted();
-      const { bytesRead } = await readAt(source, buffer, 0, Math.min(buffer.length, size - at), at);
-      if (bytesRead === 0) {
+      yield;
+      const length = readSync(source, buffer, 0, Math.min(buffer.length, size - at), at);
+      if (length === 0) {
         break;
       }
-      await writeBlocks(target, buffer.subarray(0, bytesRead), at);
-      at += bytesRead;
+      writeBlocks(target, buffer.subarray(0, length), at);
+      at += length;
     }
-    await target.truncate(size);
+    ftruncateSync(target, size);
   } finally {
-    await target.close();
+    closeSync(target);
   }
 }
 
-async function clone(from: TreePath, to: TreePath): Promise<boolean> {
+function clone(from: TreePath, to: TreePath): boolean {
   try {
-    await copyFile(from, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE_FORCE);
+    copyFileSync(from, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE_FORCE);
     return true;
   } catch {
     return false;
@@ -228,21 +238,21 @@ async function clone(from: TreePath, to: TreePath): Promise<boolean> {
 }
 
 /** Writes what is between holes, in as few pieces as there are. */
-async function writeBlocks(target: FileHandle, bytes: Buffer, position: number): Promise<void> {
+function writeBlocks(target: number, bytes: Buffer, position: number): void {
   let begin = 0;
   for (let at = 0; at <= bytes.length; at += HOLE) {
     const block = bytes.subarray(at, at + HOLE);
     if (block.length > 0 && !block.equals(ZEROS.subarray(0, block.length))) {
       continue;
     }
-    await writeAll(target, bytes.subarray(begin, at), position + begin);
+    writeAll(target, bytes.subarray(begin, at), position + begin);
     begin = at + HOLE;
   }
-  await writeAll(target, bytes.subarray(begin), position + begin);
+  writeAll(target, bytes.subarray(begin), position + begin);
 }
 
-async function writeAll(target: FileHandle, bytes: Buffer, position: number): Promise<void> {
+function writeAll(target: number, bytes: Buffer, position: number): void {
   for (let at = 0; at < bytes.length;) {
-    at += (await target.write(bytes, at, bytes.length - at, position + at)).bytesWritten;
+    at += writeSync(target, bytes, at, bytes.length - at, position + at);
   }
 }

@@ -1,6 +1,5 @@
 import { createHash, type Hash } from "node:crypto";
-import { closeSync, lstatSync, read, readdirSync, readlinkSync, readSync, type Stats } from "node:fs";
-import { promisify } from "node:util";
+import { closeSync, lstatSync, readdirSync, readlinkSync, readSync, type Stats } from "node:fs";
 import { runPaced, type Steps } from "../shared/paced.ts";
 import { idInside, type IdRange } from "./id-range.ts";
 import { below, openFile, readRight, type TreePath } from "./tree-reading.ts";
@@ -13,7 +12,6 @@ export interface DigestTreeOptions {
 }
 
 const CHUNK = 256 * 1024;
-const readAt = promisify(read);
 
 /**
  * `sha256:` and the hash of every path, kind, mode, owner and content below a folder that nobody writes to. Names come
@@ -46,7 +44,7 @@ function* addFolder(
 
 function* addEntry(hash: Hash, at: TreePath, path: TreePath, options: DigestTreeOptions): Steps<void> {
   const stat = lstatSync(at);
-  const { owners, signal } = options;
+  const { owners } = options;
   const inside = (id: number): number => (owners === undefined ? 0 : idInside(owners, id));
   const head = (kind: string, mode: number): void => {
     addField(hash, Buffer.from(`${kind} ${mode.toString(8)} ${inside(stat.uid)}:${inside(stat.gid)}`));
@@ -61,36 +59,23 @@ function* addEntry(hash: Hash, at: TreePath, path: TreePath, options: DigestTree
   } else if (stat.isFile()) {
     head("file", stat.mode & 0o7777);
     addLength(hash, stat.size);
-    yield* addContent(hash, at, stat, signal);
+    yield* addContent(hash, at, stat);
   }
 }
 
-function* addContent(hash: Hash, at: TreePath, stat: Stats, signal: AbortSignal | undefined): Steps<void> {
+function* addContent(hash: Hash, at: TreePath, stat: Stats): Steps<void> {
   using _ = readRight(at, stat);
   const fd = openFile(at);
   try {
-    if (stat.size > CHUNK) {
-      // A large file may have to come from the disk.
-      yield addLarge(hash, fd, stat.size, signal);
-      return;
-    }
-    const buffer = Buffer.allocUnsafe(Math.max(stat.size, 1));
-    for (let length = -1; length !== 0;) {
-      length = readSync(fd, buffer);
+    const buffer = Buffer.allocUnsafe(Math.min(CHUNK, Math.max(stat.size, 1)));
+    for (let length = readSync(fd, buffer); length > 0; length = readSync(fd, buffer)) {
       hash.update(buffer.subarray(0, length));
+      if (stat.size > CHUNK) {
+        yield;
+      }
     }
   } finally {
     closeSync(fd);
-  }
-}
-
-async function addLarge(hash: Hash, fd: number, size: number, signal: AbortSignal | undefined): Promise<void> {
-  const buffer = Buffer.allocUnsafe(CHUNK);
-  for (let left = size; left > 0;) {
-    signal?.throwIfAborted();
-    const { bytesRead } = await readAt(fd, buffer, 0, buffer.length, null);
-    hash.update(buffer.subarray(0, bytesRead));
-    left = bytesRead === 0 ? 0 : left - bytesRead;
   }
 }
 

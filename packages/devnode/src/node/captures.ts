@@ -10,7 +10,7 @@ import type {
 } from "@org/sandboxd-client/wire";
 import type { CaptureStore } from "../host/capture-store.ts";
 import type { Guest } from "../host/guest.ts";
-import { digestTree } from "../host/tree-digest.ts";
+import type { Trees } from "../host/trees.ts";
 import { checkpointNote, type Checkpoints } from "./checkpoints.ts";
 import { checkName, grantLease, readOnExpire } from "./claim-rules.ts";
 import type { Deliver } from "./delivery.ts";
@@ -24,6 +24,7 @@ import { describeTemplate, templateNote, type Templates } from "./templates.ts";
 /** Options of {@link createCaptures}. */
 export interface CaptureOptions {
   readonly store: CaptureStore;
+  readonly trees: Pick<Trees, "digest">;
   readonly pools: Pools;
   readonly roster: Roster;
   readonly templates: Templates;
@@ -57,7 +58,7 @@ function checkForkCount(count: number): void {
 
 /** Makes the verbs. */
 export function createCaptures(options: CaptureOptions): Captures {
-  const { store, pools, roster, templates, checkpoints, deliver, metrics, now } = options;
+  const { store, trees, pools, roster, templates, checkpoints, deliver, metrics, now } = options;
 
   /** Starts guests from one copy: all, or none. */
   const startAll = async (
@@ -158,7 +159,7 @@ export function createCaptures(options: CaptureOptions): Captures {
       check();
       await using draft = store.draft();
       await sandbox.capture(draft.tree);
-      const digest = await digestTree(draft.tree, { owners: guest.owners });
+      const digest = await trees.digest({ tree: draft.tree, owners: guest.owners });
       const info = describeTemplate(key, { digest, tenant, createdAt: new Date(now()) });
       const capture = await store.keep(draft, guest.owners, templateNote(info));
       try {

@@ -10,6 +10,7 @@ import type {
   StringMap,
 } from "@org/sandboxd-client/wire";
 import type { CaptureStore } from "../host/capture-store.ts";
+import type { Trees } from "../host/trees.ts";
 import type { DevNodeLogger } from "../logger.ts";
 import type { Caller, Tenant } from "./access.ts";
 import { createCaptures, type Captures } from "./captures.ts";
@@ -32,6 +33,7 @@ export interface NodeOptions {
   readonly pools: Pools;
   readonly peers: Peers;
   readonly captures: CaptureStore;
+  readonly trees: Pick<Trees, "digest">;
   /** Client address, the same wherever this node is named. */
   readonly address: () => string | undefined;
   /** There is a way out for the egress lane. */
@@ -94,7 +96,7 @@ export interface TemplateTarget {
 
 /** Makes a node without pools. */
 export function createNode(options: NodeOptions): Node {
-  const { pools, peers, captures: store, now, logger, egressLane } = options;
+  const { pools, peers, captures: store, trees, now, logger, egressLane } = options;
   const roster = createRoster(options);
   let closed = false;
   const count = (state: SandboxState): number => roster.count(state);
@@ -126,7 +128,7 @@ export function createNode(options: NodeOptions): Node {
     closed: () => closed,
   };
   const claims = createClaims({ ...shared, peers, egressLane, refuseUnpooled: options.refuseUnpooled });
-  const captures = createCaptures({ ...shared, store, now });
+  const captures = createCaptures({ ...shared, store, trees, now });
 
   const hibernate = async (sandbox: Sandbox): Promise<void> => {
     if (await sandbox.hibernate()) {

@@ -28,20 +28,6 @@ test("lets others run between steps, and ends with what the steps end with", asy
   expect([value, turns > 3]).toEqual(["value", true]);
 });
 
-test("waits for what a step waits for, and throws its failure into the steps", async () => {
-  const seen: string[] = [];
-  const steps = (function* (): Steps<string> {
-    yield Promise.resolve().then(() => void seen.push("waited"));
-    try {
-      yield Promise.reject(new Error("no"));
-    } catch (error) {
-      seen.push((error as Error).message);
-    }
-    return seen.join(" ");
-  })();
-  expect(await runPaced(steps)).toBe("waited no");
-});
-
 test.each(["an abort", "a failure"])("closes what is open after %s", async (what) => {
   const stop = new AbortController();
   let closed = 0;

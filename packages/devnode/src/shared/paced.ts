@@ -1,10 +1,7 @@
 import { setImmediate as others } from "node:timers/promises";
 
-/**
- * Work that is done in small steps, without waiting: a `yield` lets others run when it is their turn, a yielded promise
- * is waited for.
- */
-export type Steps<T> = Generator<Promise<void> | undefined, T, void>;
+/** Work that is done in small steps, without waiting: at a `yield` others run when it is their turn. */
+export type Steps<T> = Generator<undefined, T, void>;
 
 /** Longest time for which nothing else runs, in milliseconds, as long as each step is short. */
 const SLICE_MS = 2;
@@ -22,15 +19,6 @@ export async function runPaced<T>(steps: Steps<T>, signal?: AbortSignal): Promis
     let step = steps.next();
     while (step.done !== true) {
       signal?.throwIfAborted();
-      const wait = step.value;
-      if (wait !== undefined) {
-        step = await wait.then(
-          () => steps.next(),
-          (error: unknown) => steps.throw(error),
-        );
-        since = performance.now();
-        continue;
-      }
       if (performance.now() - since > SLICE_MS) {
         await others();
         since = performance.now();

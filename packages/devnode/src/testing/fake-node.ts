@@ -5,6 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { DevNodeError } from "../errors.ts";
 import { openCaptureStore, type Capture } from "../host/capture-store.ts";
 import type { Guest } from "../host/guest.ts";
+import { digestTree } from "../host/tree-digest.ts";
 import { listen } from "../http/server.ts";
 import { SILENT } from "../logger.ts";
 import { createAccess, type Tenant } from "../node/access.ts";
@@ -159,6 +160,7 @@ export async function startFakeNode(options: FakeNodeOptions = {}): Promise<Fake
     pools,
     peers,
     captures,
+    trees: { digest: ({ tree, owners }) => digestTree(tree, { owners }) },
     address: () => bound.address,
     egressLane: options.egressLane ?? false,
     egressRoute: "relay",

@@ -1,0 +1,72 @@
+import { mkdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { temporaryFolder } from "../testing/temporary-folder.ts";
+import { digestTree } from "./tree-digest.ts";
+import { createTrees, type Trees } from "./trees.ts";
+
+function rig() {
+  const folder = temporaryFolder();
+  const trees = createTrees();
+  const [from, to] = [join(folder.path, "from"), join(folder.path, "to")];
+  mkdirSync(from);
+  const copy = (options?: Parameters<Trees["copy"]>[1]): Promise<void> =>
+    trees.copy({ from, to, owners: undefined, without: new Set(["left-out"]) }, options);
+  return {
+    trees,
+    from,
+    to,
+    copy,
+    /** A file that takes seconds to copy. */
+    slow: () => {
+      writeFileSync(join(from, "slow"), "");
+      truncateSync(join(from, "slow"), 15 * 2 ** 30);
+    },
+    [Symbol.asyncDispose]: async () => {
+      await trees.close();
+      await folder[Symbol.asyncDispose]();
+    },
+  };
+}
+
+test("copies and digests as the functions do, side by side", async () => {
+  await using at = rig();
+  writeFileSync(join(at.from, "file"), "content");
+  const digests = Promise.all([1, 2, 3].map(() => at.trees.digest({ tree: at.from, owners: undefined })));
+  await at.copy();
+  expect(readFileSync(join(at.to, "file"), "utf8")).toBe("content");
+  const expected = await digestTree(at.from, {});
+  expect(await digests).toEqual([expected, expected, expected]);
+  expect(await at.trees.digest({ tree: at.to, owners: undefined })).toBe(expected);
+});
+
+test("rejects with the system's error and goes on", async () => {
+  await using at = rig();
+  const missing = at.trees.digest({ tree: join(at.from, "missing"), owners: undefined });
+  await expect(missing).rejects.toMatchObject({ code: "ENOENT" });
+  await at.copy();
+  await expect(at.trees.digest({ tree: at.to, owners: undefined })).resolves.toMatch(/^sha256:/);
+});
+
+test("an abort ends one job, with its reason, and others go on", async () => {
+  await using at = rig();
+  at.slow();
+  const stop = new AbortController();
+  const reason = new Error("stop");
+  const copied = at.copy({ signal: stop.signal });
+  copied.catch(() => undefined);
+  const other = { tree: import.meta.dirname, owners: undefined };
+  await expect(at.trees.digest(other)).resolves.toMatch(/^sha256:/);
+  stop.abort(reason);
+  await expect(copied).rejects.toBe(reason);
+  await expect(at.copy({ signal: stop.signal })).rejects.toBe(reason);
+});
+
+test("a close ends what runs, and nothing can be started afterwards", async () => {
+  await using at = rig();
+  at.slow();
+  const copied = expect(at.copy()).rejects.toThrow("ended");
+  await at.trees.close();
+  await copied;
+  await expect(at.copy()).rejects.toThrow("closing");
+});
