@@ -16,8 +16,11 @@ it("notices that the loop was held up, and stops", async () => {
     // Holds the loop.
   }
   await sleep(5);
-  const late = [...meter.stop()];
-  expect(Math.max(...late)).toBeGreaterThan(20);
+  const stopped = structuredClone(meter.stop());
+  expect(Math.max(...stopped.late)).toBeGreaterThan(20);
+  expect(stopped.busy).toHaveLength(stopped.late.length);
+  // The loop was held up by this thread itself.
+  expect(Math.max(...stopped.busy)).toBeGreaterThan(0);
   await sleep(5);
-  expect(meter.stop()).toStrictEqual(late);
+  expect(meter.stop()).toStrictEqual(stopped);
 });

@@ -18,30 +18,48 @@ export function waits(late: readonly number[]): number[] {
   return all;
 }
 
+/** How late timers fired, one number a timer, in milliseconds. */
+export interface Lateness {
+  /** By the clock: also while others had the processor. */
+  readonly late: readonly number[];
+  /** By the processor time that this thread took meanwhile: its own doing alone. */
+  readonly busy: readonly number[];
+}
+
+function threadMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1000;
+}
+
 /** Watches how late timers fire until it is stopped. */
 export class LatenessMeter {
   readonly #late: number[] = [];
+  readonly #busy: number[] = [];
   #timer: NodeJS.Timeout | undefined;
   #due = 0;
+  #spent = 0;
 
   start(): void {
-    const next = (): void => {
-      this.#due = performance.now() + STEP_MS;
-      this.#timer = setTimeout(() => {
-        this.#late.push(Math.max(0, performance.now() - this.#due));
-        next();
-      }, STEP_MS);
-    };
-    next();
+    this.#due = performance.now() + STEP_MS;
+    this.#spent = threadMs();
+    this.#timer = setTimeout(() => {
+      this.#note();
+      this.start();
+    }, STEP_MS);
   }
 
-  /** How late each timer fired, in milliseconds; the last one is as late as it is now. */
-  stop(): readonly number[] {
+  /** The last timer is as late as it is now. */
+  stop(): Lateness {
     if (this.#timer !== undefined) {
       clearTimeout(this.#timer);
       this.#timer = undefined;
-      this.#late.push(Math.max(0, performance.now() - this.#due));
+      this.#note();
     }
-    return this.#late;
+    return { late: this.#late, busy: this.#busy };
+  }
+
+  #note(): void {
+    this.#late.push(Math.max(0, performance.now() - this.#due));
+    this.#busy.push(threadMs() - this.#spent);
   }
 }

@@ -10,6 +10,7 @@ import { NAMESPACE } from "../fleet.ts";
 import type { FleetSize } from "../fleet.ts";
 import { collectGarbage } from "../heap.ts";
 import { LatenessMeter } from "../lateness.ts";
+import type { Lateness } from "../lateness.ts";
 import { indexBody, infoBody } from "../node-replies.ts";
 import type { RowOrder } from "../node-replies.ts";
 import { answerCalls } from "../remote.ts";
@@ -22,11 +23,9 @@ export interface WorldToOpen {
 }
 
 /** What a stretch of time cost. */
-export interface Stretch {
+export interface Stretch extends Lateness {
   /** Processor time of the process, in microseconds. */
   readonly cpuMicros: number;
-  /** How late the loop was, one number per timer, in milliseconds. */
-  readonly late: readonly number[];
 }
 
 /** What this process does. */
@@ -76,7 +75,7 @@ async function measured(work: () => Promise<unknown>): Promise<Stretch> {
   const began = cpuClock();
   await work();
   const cpuMicros = cpuClock() - began;
-  return { cpuMicros, late: meter.stop() };
+  return { cpuMicros, ...meter.stop() };
 }
 
 /** Put together as the service puts it together: polls and claims have connections of their own. */

@@ -13,6 +13,25 @@ import type { Bench, Suite } from "../suite.ts";
 const CREATE = apiRequest("POST", "/v2/sandboxes", { templateID: POOL.template, timeout: 300 });
 const CPU_BAR = { limit: 0.3, on: "ratio", side: "at most" } as const;
 const DELAY_BAR = { limit: 20, on: "value", side: "at most" } as const;
+const DELAYS = [
+  [
+    "delay",
+    ({ late }: Stretch) => late,
+    [
+      ["p50", 0.5, undefined],
+      ["p99", 0.99, DELAY_BAR],
+      ["max", 1, undefined],
+    ],
+  ],
+  [
+    "busy",
+    ({ busy }: Stretch) => busy,
+    [
+      ["p99", 0.99, undefined],
+      ["max", 1, undefined],
+    ],
+  ],
+] as const;
 const BAR_FLEET = "200x2000";
 const IDLE_MS = 500;
 const CREATE_EVERY_MS = 20;
@@ -68,22 +87,20 @@ async function ticks(bench: Bench, rig: Rig, world: World, order: RowOrder): Pro
     against: "JSON.parse of all replies",
     bar: judged ? CPU_BAR : undefined,
   });
-  const inTicks = waits(ticked.flatMap(({ late }) => late));
-  const atRest = waits(idle.flatMap(({ late }) => late));
-  for (const [part, q, bar] of [
-    ["p50", 0.5, undefined],
-    ["p99", 0.99, DELAY_BAR],
-    ["max", 1, undefined],
-  ] as const) {
-    bench.report({
-      name: `${name}.delay-${part}`,
-      fleet,
-      unit: "ms",
-      value: quantile(inTicks, q),
-      baseline: quantile(atRest, q),
-      against: "the loop at rest",
-      bar: judged ? bar : undefined,
-    });
+  for (const [kind, listOf, parts] of DELAYS) {
+    const inTicks = waits(ticked.flatMap(listOf));
+    const atRest = waits(idle.flatMap(listOf));
+    for (const [part, q, bar] of parts) {
+      bench.report({
+        name: `${name}.${kind}-${part}`,
+        fleet,
+        unit: "ms",
+        value: quantile(inTicks, q),
+        baseline: quantile(atRest, q),
+        against: "the loop at rest",
+        bar: judged ? bar : undefined,
+      });
+    }
   }
   await createsMeanwhile(bench, rig, world, name, fleet);
 }
