@@ -4,7 +4,8 @@ import type { InventoryEntry, Sandbox } from "./domain.ts";
 import { ScaleError } from "./errors.ts";
 import { ourWrites } from "./our-writes.ts";
 import type { Overlay } from "./overlay.ts";
-import type { AgePosition, InventorySource, PageOptions, SandboxPage } from "./ports.ts";
+import type { AgePosition, InventorySource, Logger, PageOptions, SandboxPage } from "./ports.ts";
+import { readableViews } from "./readable-views.ts";
 import { namespaceOf, sandboxOf } from "./sandbox-view.ts";
 import type { ViewIndexes } from "./view-index.ts";
 
@@ -18,6 +19,7 @@ export interface AgePageParts {
   readonly source: InventorySource;
   readonly overlay: Overlay;
   readonly views: ViewIndexes;
+  readonly logger: Logger;
 }
 
 /**
@@ -34,7 +36,7 @@ export class AgePages {
 
   /** Rejects with `aborted`, or `bad_request` for a limit below 1. */
   async page(options: PageOptions): Promise<SandboxPage> {
-    const { source, overlay, views } = this.#parts;
+    const { source, overlay, views, logger } = this.#parts;
     const { namespace = "", limit, signal } = options;
     throwIfAborted(signal);
     if (limit !== undefined && (!Number.isSafeInteger(limit) || limit < 1)) {
@@ -50,13 +52,8 @@ export class AgePages {
         began = performance.now();
       }
     };
-    for (const node of source.listNodes()) {
-      await pause();
-      // Looked up again after every pause, so that the view is one that our writes were compared with.
-      const view = source.nodeInventory(node);
-      if (view === undefined) {
-        continue;
-      }
+    for (const view of readableViews(source, logger)) {
+      const { node } = view;
       const writes = ourWrites(overlay, views, view);
       const replaced = new Set(writes.map((write) => write.listed));
       const entries = views.of(view).inNamespace(namespace);
@@ -70,6 +67,8 @@ export class AgePages {
           page.offerOne(node, now, startOf(now));
         }
       }
+      // The next view is looked up after the pause: it is one that our writes are compared with.
+      await pause();
     }
     return page.finish();
   }

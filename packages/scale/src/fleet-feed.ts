@@ -7,6 +7,7 @@ import { NameHolders } from "./name-holders.ts";
 import { ourWrites } from "./our-writes.ts";
 import type { Overlay } from "./overlay.ts";
 import type { InventorySource, Logger } from "./ports.ts";
+import { readableViews } from "./readable-views.ts";
 import { compareSandboxes, namespaceOf, qualifiedName, sandboxOf } from "./sandbox-view.ts";
 import type { ViewIndexes } from "./view-index.ts";
 
@@ -113,17 +114,9 @@ export class FleetFeed {
     const { source, overlay, views, logger } = this.#parts;
     const nodes = new Map<string, NodeState>();
     let changed = false;
-    for (const node of source.listNodes()) {
-      const view = source.nodeInventory(node);
-      if (view === undefined) {
-        logger.debug(
-          { func: "scale.listInventories", node },
-          `node inventory unavailable; omitting from list (eventual consistency) node=${node}`,
-        );
-        continue;
-      }
+    for (const view of readableViews(source, logger)) {
+      const { node, entries } = view;
       const before = this.#state.nodes.get(node);
-      const { entries } = view;
       const writesVersion = overlay.versionOn(node);
       if (before?.entries === entries && before.writesVersion === writesVersion) {
         nodes.set(node, before);

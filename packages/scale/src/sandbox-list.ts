@@ -2,6 +2,7 @@ import type { InventoryEntry, Sandbox } from "./domain.ts";
 import { ourWrites } from "./our-writes.ts";
 import type { Overlay } from "./overlay.ts";
 import type { InventorySource, Logger } from "./ports.ts";
+import { readableViews } from "./readable-views.ts";
 import { compareSandboxes, sandboxOf } from "./sandbox-view.ts";
 import { spliceSorted } from "./sorted-splice.ts";
 import type { ViewIndexes } from "./view-index.ts";
@@ -93,18 +94,9 @@ class NamespaceList {
     const placesByNode = new Map<string, readonly Place[]>();
     const added: Place[] = [];
     let total = 0;
-    for (const node of source.listNodes()) {
-      const view = source.nodeInventory(node);
-      if (view === undefined) {
-        logger.debug(
-          { func: "scale.listInventories", node },
-          `node inventory unavailable; omitting from list (eventual consistency) node=${node}`,
-        );
-        continue;
-      }
-      const entries = views.of(view).inNamespace(this.#namespace);
-      const places = this.#placesOf(node, entries, added);
-      placesByNode.set(node, places);
+    for (const view of readableViews(source, logger)) {
+      const places = this.#placesOf(view.node, views.of(view).inNamespace(this.#namespace), added);
+      placesByNode.set(view.node, places);
       total += places.length;
     }
     const stamp = this.#stamp;

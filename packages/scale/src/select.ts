@@ -4,6 +4,7 @@ import { isScaleError } from "./errors.ts";
 import { ourWrites, withWrites } from "./our-writes.ts";
 import type { Overlay } from "./overlay.ts";
 import type { InventorySource, Logger } from "./ports.ts";
+import { noteUnreadable } from "./readable-views.ts";
 import type { SandboxFinder } from "./sandbox-finder.ts";
 import type { SandboxList } from "./sandbox-list.ts";
 import { compareSandboxes, namespaceOf, sandboxOf } from "./sandbox-view.ts";
@@ -52,10 +53,7 @@ export class SandboxSelect {
     const view = source.nodeInventory(node);
     if (view === undefined) {
       if (source.listNodes().includes(node)) {
-        logger.debug(
-          { func: "scale.listInventories", node },
-          `node inventory unavailable; omitting from list (eventual consistency) node=${node}`,
-        );
+        noteUnreadable(logger, node);
       }
       return [];
     }

@@ -129,7 +129,7 @@ class ScatterGatherStore implements SandboxStore {
     this.#captures = new Captures({ calls, deliveries });
     this.#finder = new SandboxFinder({ source, views, overlay, logger, clients, index, liveTimeoutMs, concurrency });
     this.#list = new SandboxList({ source, views, overlay, logger });
-    this.#pages = new AgePages({ source, views, overlay });
+    this.#pages = new AgePages({ source, views, overlay, logger });
     this.#counts = new NamespaceCounts({ source, views, overlay });
     const reads = { source, views, overlay, logger, list: this.#list, finder: this.#finder };
     this.#select = new SandboxSelect(reads);
