@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createKeyCheck, parseKeyFile } from "./api-keys.ts";
+import { createKeyRing, parseKeyFile } from "./api-keys.ts";
+import type { ApiKey } from "./api-keys.ts";
 import { E2bError } from "./errors.ts";
 
 describe("parseKeyFile", () => {
@@ -37,6 +38,38 @@ describe("parseKeyFile", () => {
     expect(read).not.toThrow(/h[uü]nter2/);
   });
 
+  it.each([
+    ["k ns max_sandboxes=20", { maxSandboxes: 20 }],
+    ["k ns create_per_minute=60", { createPerMinute: 60 }],
+    ["k\tns create_per_minute=1  max_sandboxes=100000 \r", { createPerMinute: 1, maxSandboxes: 100_000 }],
+  ])("reads the limits of %j", (line, limits) => {
+    expect(parseKeyFile(line, "default", "keys")).toStrictEqual([{ key: "k", namespace: "ns", limits }]);
+  });
+
+  it.each([
+    ["hunter2 ns max_sandboxes=0", "max_sandboxes"],
+    ["hunter2 ns max_sandboxes=100001", "max_sandboxes"],
+    ["hunter2 ns max_sandboxes=", "max_sandboxes"],
+    ["hunter2 ns max_sandboxes=-1", "max_sandboxes"],
+    ["hunter2 ns max_sandboxes=1.0", "max_sandboxes"],
+    ["hunter2 ns max_sandboxes=0x10", "max_sandboxes"],
+    ["hunter2 ns create_per_minute=many", "create_per_minute"],
+    ["hunter2 ns max_sandboxes=1 max_sandboxes=1", "max_sandboxes is given twice"],
+    ["hunter2 ns max_sandboxes=1 hunter2", "field 4"],
+    ["hunter2 ns hunter2=1", "field 3"],
+    ["hunter2 ns toString=1", "field 3"],
+    ["hunter2 ns max_sandboxes", "field 3"],
+    ["hunter2 ns MAX_SANDBOXES=1", "field 3"],
+    ["hunter2 ns =1", "field 3"],
+    ["hunter2 max_sandboxes=1", "second field"],
+  ])("refuses %j, naming the line and %j but never the key", (line, named) => {
+    const read = (): unknown => parseKeyFile(`# one\nfine\n${line}\n`, "default", "the file");
+    expect(read).toThrow(expect.objectContaining({ code: "invalid_file" }));
+    expect(read).toThrow(/key file "the file", line 3: /);
+    expect(read).toThrow(named);
+    expect(read).not.toThrow(/hunter2/);
+  });
+
   it("reads back what it is given", () => {
     const word = fc.stringMatching(/^[A-Za-z0-9][A-Za-z0-9._-]{0,20}$/);
     fc.assert(
@@ -53,15 +86,36 @@ describe("parseKeyFile", () => {
   });
 });
 
-describe("createKeyCheck", () => {
-  it("finds the namespace of every key, and of nothing else", () => {
-    const check = createKeyCheck(
-      [
-        { key: "a", namespace: "one" },
-        { key: "ab", namespace: "two" },
-      ],
+/** The namespace that a key opens. */
+function checkOf(keys: readonly ApiKey[], anonymous?: string): (presented: string | undefined) => string | undefined {
+  const { check } = createKeyRing(keys, anonymous);
+  return (presented) => check(presented)?.namespace;
+}
+
+describe("createKeyRing", () => {
+  it("gives each key its own limits, also when keys share a namespace", () => {
+    const keys = [
+      { key: "a", namespace: "one", limits: { maxSandboxes: 2 } },
+      { key: "b", namespace: "one", limits: { createPerMinute: 3 } },
+      { key: "c", namespace: "one" },
+    ];
+    const { check, accesses } = createKeyRing(keys, undefined);
+    const found = keys.map(({ key }) => check(key));
+    expect(found).toStrictEqual(accesses);
+    expect(found.map((access) => access?.limits)).toStrictEqual([
+      { maxSandboxes: 2 },
+      { createPerMinute: 3 },
       undefined,
-    );
+    ]);
+    expect(new Set(found).size).toBe(3);
+    expect(JSON.stringify(accesses)).not.toContain("key");
+  });
+
+  it("finds the namespace of every key, and of nothing else", () => {
+    const check = checkOf([
+      { key: "a", namespace: "one" },
+      { key: "ab", namespace: "two" },
+    ]);
     expect([check("a"), check("ab"), check("b"), check("abc"), check(""), check(undefined)]).toStrictEqual([
       "one",
       "two",
@@ -74,12 +128,12 @@ describe("createKeyCheck", () => {
 
   it("takes nothing for a key that only begins, ends or is written like it", () => {
     const key = "e2b_key";
-    const check = createKeyCheck([{ key, namespace: "one" }], undefined);
+    const check = checkOf([{ key, namespace: "one" }]);
     const others = fc.oneof(
       fc.string({ unit: "binary" }),
       fc.string({ unit: "binary" }).map((more) => key + more),
       // The same low bytes in other characters.
-      fc.constant([...key].map((letter) => String.fromCharCode(letter.charCodeAt(0) + 0x100)).join("")),
+      fc.constant(Array.from(key, (letter) => String.fromCharCode(letter.charCodeAt(0) + 0x100)).join("")),
       fc.nat(key.length).map((length) => key.slice(0, length).padEnd(key.length, "\0")),
       fc.nat(3).map((count) => key + "\0".repeat(count)),
     );
@@ -91,9 +145,9 @@ describe("createKeyCheck", () => {
   });
 
   it("refuses everybody without keys unless anonymous use has a namespace", () => {
-    expect(createKeyCheck([], undefined)("anything")).toBeUndefined();
-    expect(createKeyCheck([], "shared")(undefined)).toBe("shared");
-    expect(createKeyCheck([{ key: "a", namespace: "one" }], "shared")(undefined)).toBeUndefined();
+    expect(checkOf([])("anything")).toBeUndefined();
+    expect(checkOf([], "shared")(undefined)).toBe("shared");
+    expect(checkOf([{ key: "a", namespace: "one" }], "shared")(undefined)).toBeUndefined();
   });
 
   it.each([
@@ -101,7 +155,10 @@ describe("createKeyCheck", () => {
     { key: "a b", namespace: "a" },
     { key: "a", namespace: "" },
     { key: "a", namespace: "a/b" },
+    { key: "a", namespace: "a", limits: { maxSandboxes: 0 } },
+    { key: "a", namespace: "a", limits: { createPerMinute: 1.5 } },
+    { key: "a", namespace: "a", limits: { maxSandboxes: Number.NaN } },
   ])("refuses %j at construction", (key) => {
-    expect(() => createKeyCheck([key], undefined)).toThrow(expect.objectContaining({ code: "invalid_options" }));
+    expect(() => createKeyRing([key], undefined)).toThrow(expect.objectContaining({ code: "invalid_options" }));
   });
 });

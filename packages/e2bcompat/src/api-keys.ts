@@ -1,11 +1,19 @@
 import { timingSafeEqual } from "node:crypto";
 import { E2bError } from "./errors.ts";
+import { checkLimits, parseLimits } from "./key-limits.ts";
+import type { KeyLimits } from "./key-limits.ts";
+
+/** What a key opens. One object for each key, so that it can stand for the key. */
+export interface Access {
+  readonly namespace: string;
+  /** @default none */
+  readonly limits?: KeyLimits | undefined;
+}
 
 /** A client's key and the namespace it works in. */
-export interface ApiKey {
+export interface ApiKey extends Access {
   /** A secret. */
   readonly key: string;
-  readonly namespace: string;
 }
 
 /** Namespaces are the first half of `<namespace>/<name>` on nodes, and part of template names there. */
@@ -27,8 +35,9 @@ export function checkNamespace(namespace: string, where: string): void {
 }
 
 /**
- * Reads a key file: one `key` or `key namespace` per line, blank lines and lines that begin with `#` aside. A key that
- * is listed twice keeps its last line. Throws `invalid_file` with the line number; the line itself is never shown.
+ * Reads a key file: one `key`, `key namespace` or `key namespace limit=number…` per line, blank lines and lines that
+ * begin with `#` aside. A key that is listed twice keeps its last line. Throws `invalid_file` with the line number; the
+ * line itself is never shown.
  */
 export function parseKeyFile(text: string, defaultNamespace: string, file: string): readonly ApiKey[] {
   const keys = new Map<string, ApiKey>();
@@ -39,55 +48,64 @@ export function parseKeyFile(text: string, defaultNamespace: string, file: strin
     }
     const where = `key file ${JSON.stringify(file)}, line ${index + 1}`;
     const [key = "", namespace = defaultNamespace, ...rest] = line.split(/\s+/);
-    if (rest.length > 0) {
-      throw new E2bError("invalid_file", `${where}: want "key" or "key namespace"`);
-    }
     if (!KEY.test(key)) {
       throw new E2bError("invalid_file", `${where}: a key consists of printable ASCII characters`);
     }
     if (!NAMESPACE.test(namespace)) {
       throw new E2bError("invalid_file", `${where}: the second field is not a namespace`);
     }
-    keys.set(key, { key, namespace });
+    const limits = parseLimits(rest, 3, where);
+    keys.set(key, limits === undefined ? { key, namespace } : { key, namespace, limits });
   }
   return [...keys.values()];
 }
 
-/** The namespace that a presented key opens, or `undefined`. */
-export type KeyCheck = (presented: string | undefined) => string | undefined;
+/** What a presented key opens, or `undefined`. */
+export type KeyCheck = (presented: string | undefined) => Access | undefined;
+
+/** Who may do what. */
+export interface KeyRing {
+  readonly check: KeyCheck;
+  /** Everything that some key opens. */
+  readonly accesses: readonly Access[];
+}
 
 /**
  * Compares with every key, without an early exit and in constant time, over records of one size, so that neither the
  * length nor the position of a match shows. Without keys, everybody works in `anonymousNamespace`; without that, nobody
  * does. Throws `invalid_options` for keys and namespaces that can never work.
  */
-export function createKeyCheck(keys: readonly ApiKey[], anonymousNamespace: string | undefined): KeyCheck {
-  for (const { key, namespace } of keys) {
+export function createKeyRing(keys: readonly ApiKey[], anonymousNamespace: string | undefined): KeyRing {
+  for (const { key, namespace, limits } of keys) {
     if (!KEY.test(key)) {
       throw new E2bError("invalid_options", "an API key consists of printable ASCII characters and is not empty");
     }
     checkNamespace(namespace, "API key");
+    checkLimits(limits ?? {});
   }
   if (keys.length === 0) {
-    return () => anonymousNamespace;
+    const everybody = anonymousNamespace === undefined ? undefined : { namespace: anonymousNamespace };
+    return { check: () => everybody, accesses: everybody === undefined ? [] : [everybody] };
   }
   const size = keys.reduce((most, { key }) => Math.max(most, LENGTH_BYTES + key.length), 0);
-  const known = keys.map(({ key, namespace }) => {
+  const known = keys.map(({ key, namespace, limits }) => {
     const record = Buffer.alloc(size);
     writeRecord(record, key);
-    return { record, namespace };
+    const access: Access = { namespace, limits };
+    return { record, access };
   });
   const asked = Buffer.alloc(size);
-  return (presented) => {
+  const check: KeyCheck = (presented) => {
     writeRecord(asked, presented ?? "");
-    let namespace: string | undefined;
+    let access: Access | undefined;
     for (const candidate of known) {
       if (timingSafeEqual(candidate.record, asked)) {
-        namespace = candidate.namespace;
+        access = candidate.access;
       }
     }
-    return namespace;
+    return access;
   };
+  return { check, accesses: known.map(({ access }) => access) };
 }
 
 /** A key's length and as much of it as fits, filled up with zeros. Hashing would serve as well and costs ten times more. */

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Context } from "hono";
 import { Hono } from "hono";
+import type { Access } from "./api-keys.ts";
 import { answerHeaders, empty, failure, toResponse } from "./answer.ts";
 import type { Answer } from "./answer.ts";
 import { directOf } from "./call.ts";
@@ -61,6 +62,9 @@ const SUPERSEDED: readonly (readonly [string, string])[] = [
   ["POST", "/templates/{templateID}"],
   ["POST", "/templates/{templateID}/builds/{buildID}"],
 ];
+
+/** Stands in for a key on routes that ask for none. */
+const NOBODY: Access = { namespace: "" };
 
 function param(call: Call, name: string): string {
   return call.context.req.param(name) ?? "";
@@ -176,7 +180,7 @@ function write({ incoming, outgoing, closing }: Direct, answer: Answer): Respons
  * middleware, so that the application costs the same alone and inside another one.
  */
 export function createApp(service: Service): Hono {
-  const { logger, checkKey, cors } = service.settings;
+  const { logger, keys, cors } = service.settings;
   const app = new Hono();
 
   const finish = (context: Context, pattern: string, startedMs: number, answer: Answer, more: object): Response => {
@@ -206,12 +210,14 @@ export function createApp(service: Service): Hono {
     async (context: Context): Promise<Response> => {
       const startedMs = performance.now();
       const requestId = randomUUID();
-      const namespace = keyless ? "" : checkKey(context.req.header("x-api-key"));
-      if (namespace === undefined) {
+      const access = keyless ? NOBODY : keys.check(context.req.header("x-api-key"));
+      if (access === undefined) {
         return finish(context, pattern, startedMs, failure(401, "invalid API key"), { requestId });
       }
       const { signal } = context.req.raw;
-      const call: Call = { context, direct: directOf(context), requestId, namespace, signal, sandboxId: undefined };
+      const { namespace } = access;
+      const direct = directOf(context);
+      const call: Call = { context, direct, requestId, access, namespace, signal, sandboxId: undefined };
       let answer: Answer;
       try {
         answer = await handler(call);

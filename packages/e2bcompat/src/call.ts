@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "hono";
+import type { Access } from "./api-keys.ts";
 
 /**
  * Set in the environment of requests that came through our own listener. Only then nobody stands between the handlers
@@ -22,6 +23,8 @@ export interface Call {
   readonly context: Context;
   readonly direct: Direct | undefined;
   readonly requestId: string;
+  /** What the key opens. */
+  readonly access: Access;
   /** The namespace of the key. */
   readonly namespace: string;
   /** Aborts when the client hangs up. */

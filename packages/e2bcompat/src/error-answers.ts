@@ -25,7 +25,7 @@ const RETRY_BUILD: Readonly<Record<string, string>> = { "retry-after": "10" };
 type Rule<T> = (error: T) => Failure;
 
 function own(status: number, loudness?: Loudness, headers?: Readonly<Record<string, string>>): Rule<E2bError> {
-  return (error) => ({ answer: failure(status, error.message, headers), loudness });
+  return (error) => ({ answer: failure(status, error.message, error.headers ?? headers), loudness });
 }
 
 /** A set-up error inside a request is a fault of ours. */
@@ -39,6 +39,7 @@ const OWN: Readonly<Record<E2bErrorCode, Rule<E2bError>>> = {
   conflict: own(409),
   too_large: own(413),
   busy: own(429, undefined, RETRY_BUILD),
+  limited: own(429, undefined, RETRY_LATER),
   unavailable: own(503, "warn", RETRY_LATER),
   unsupported: own(501),
   guest_failed: own(500, "warn"),

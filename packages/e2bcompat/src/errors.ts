@@ -17,6 +17,7 @@ export type SetupErrorCode = "invalid_options" | "invalid_flag" | "file_unreadab
  * - `conflict`: the sandbox is in the wrong state.
  * - `too_large`: an upload is over its limit.
  * - `busy`: too much runs already; retryable.
+ * - `limited`: a limit of the API key is reached; retryable.
  * - `unavailable`: nothing is warm right now; retryable.
  * - `unsupported`: part of the API that this deployment does not serve.
  * - `guest_failed`: the guest could not be prepared.
@@ -30,6 +31,7 @@ export type RequestErrorCode =
   | "conflict"
   | "too_large"
   | "busy"
+  | "limited"
   | "unavailable"
   | "unsupported"
   | "guest_failed"
@@ -42,9 +44,16 @@ export type E2bErrorCode = SetupErrorCode | RequestErrorCode;
 export class E2bError extends Error {
   override readonly name = "E2bError";
   readonly code: E2bErrorCode;
+  /** Of the answer that tells a client of it. */
+  readonly headers: Readonly<Record<string, string>> | undefined;
 
-  constructor(code: E2bErrorCode, message: string, options?: { readonly cause?: unknown }) {
-    super(message, options);
+  constructor(
+    code: E2bErrorCode,
+    message: string,
+    options: { readonly cause?: unknown; readonly headers?: Readonly<Record<string, string>> | undefined } = {},
+  ) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
+    this.headers = options.headers;
   }
 }

@@ -1,6 +1,6 @@
 import type { InventorySource, Logger } from "@org/scale";
-import { checkNamespace, createKeyCheck } from "./api-keys.ts";
-import type { ApiKey, KeyCheck } from "./api-keys.ts";
+import { checkNamespace, createKeyRing } from "./api-keys.ts";
+import type { ApiKey, KeyRing } from "./api-keys.ts";
 import { resolveBuildOptions } from "./builds/build-options.ts";
 import type { BuildOptions, BuildSettings } from "./builds/build-options.ts";
 import { checkEnvdVersion } from "./envd-version.ts";
@@ -54,7 +54,7 @@ export interface Settings {
   readonly namespace: string;
   /** Whether keys are asked for. */
   readonly authenticated: boolean;
-  readonly checkKey: KeyCheck;
+  readonly keys: KeyRing;
   readonly envdVersion: string;
   readonly defaultTimeoutSeconds: number;
   readonly aliases: AliasTable;
@@ -118,7 +118,7 @@ export function resolveOptions(options: ServerOptions): Settings {
     domain: options.domain,
     namespace,
     authenticated: keys.length > 0,
-    checkKey: createKeyCheck(keys, allowAnonymous ? namespace : undefined),
+    keys: createKeyRing(keys, allowAnonymous ? namespace : undefined),
     envdVersion,
     defaultTimeoutSeconds,
     aliases: createAliasTable(options.aliases ?? []),

@@ -2,6 +2,7 @@ import type { Hono } from "hono";
 import type { SandboxStore } from "@org/scale";
 import { createAbandoned } from "./abandoned.ts";
 import { createApp } from "./app.ts";
+import { CreateLimits } from "./create-limits.ts";
 import { createBuilds } from "./builds/build-registry.ts";
 import { createGuestLogs } from "./guest-logs.ts";
 import { createGuestMetrics } from "./guest-metrics.ts";
@@ -49,6 +50,11 @@ export function createServer(store: SandboxStore, options: ServerOptions): E2bSe
   const abandon = (node: string, id: string): Promise<void> => abandoned.release(node, id);
   const site = { store, templateWrites, settings, newName, abandon };
   const builds = settings.builds === undefined ? undefined : createBuilds({ service: site, ...settings.builds });
+  const limits = new CreateLimits({
+    accesses: settings.keys.accesses,
+    count: (of) => store.count(of),
+    monotonicMs: () => performance.now(),
+  });
   const app = createApp({
     settings,
     store,
@@ -58,6 +64,7 @@ export function createServer(store: SandboxStore, options: ServerOptions): E2bSe
     guestLogs: createGuestLogs(settings, store),
     guestMetrics: createGuestMetrics(settings, store),
     snapshots: createSnapshots(settings, store),
+    limits,
     builds,
     uploads: settings.builds?.uploads,
     newName,

@@ -4,6 +4,7 @@ import type { Sandbox, SandboxStore } from "@org/scale";
 import type { Builds } from "./builds/build-registry.ts";
 import type { UploadStore } from "./builds/upload-store.ts";
 import type { Call } from "./call.ts";
+import type { CreateLimits } from "./create-limits.ts";
 import type { GuestLogs } from "./guest-logs.ts";
 import type { GuestMetrics } from "./guest-metrics.ts";
 import type { Settings } from "./options.ts";
@@ -22,6 +23,7 @@ export interface Service {
   readonly guestLogs: GuestLogs;
   readonly guestMetrics: GuestMetrics;
   readonly snapshots: Snapshots;
+  readonly limits: CreateLimits;
   /** Absent when builds are off. */
   readonly builds: Builds | undefined;
   readonly uploads: UploadStore | undefined;

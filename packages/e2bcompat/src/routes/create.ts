@@ -21,7 +21,8 @@ export async function create(service: Service, call: Call): Promise<Answer> {
   if (asked.trim() === "") {
     throw new E2bError("bad_request", "templateID: a template is required");
   }
-  const { assignment, template, built, copied } = await claimSandbox(service, call, body, asked);
+  const claim = () => claimSandbox(service, call, body, asked);
+  const { assignment, template, built, copied } = await service.limits.run(call.access, 1, claim);
   const { id, node } = assignment;
   const abandon = (): Promise<void> => service.abandon(node, id);
   call.sandboxId = publicSandboxId(id);
@@ -40,5 +41,6 @@ export async function create(service: Service, call: Call): Promise<Answer> {
     throw error;
   }
   const sandbox = { id, node, namespace: call.namespace, template, accessToken };
-  return { ...json(201, sandboxReply(settings, sandbox)), undelivered: () => void abandon() };
+  const headers = service.limits.headers(call.access);
+  return { ...json(201, sandboxReply(settings, sandbox), headers), undelivered: () => void abandon() };
 }

@@ -43,7 +43,8 @@ export async function fork(service: Service, call: Call, asked: string): Promise
   const derived = settings.envdSecret !== undefined;
   const envVars = derived ? await parentVariables(service, { record, node, id }, signal) : {};
   const lease = { count: count ?? 1, ttlSeconds: timeout ?? settings.defaultTimeoutSeconds };
-  const children = await store.fork(namespace, node, id, lease, { signal });
+  const copy = () => store.fork(namespace, node, id, lease, { signal });
+  const children = await service.limits.run(call.access, lease.count, copy);
   const abandon = (): Promise<unknown> => Promise.all(children.map((child) => service.abandon(child.node, child.id)));
   const prepare = (assignment: Assignment): Promise<void> =>
     prepareGuest(
@@ -87,5 +88,5 @@ export async function fork(service: Service, call: Call, asked: string): Promise
     { requestId: call.requestId, sandboxId: publicSandboxId(id), children: results.length },
     "forked",
   );
-  return { ...json(201, results), undelivered: () => void abandon() };
+  return { ...json(201, results, service.limits.headers(call.access)), undelivered: () => void abandon() };
 }
