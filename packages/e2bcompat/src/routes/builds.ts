@@ -32,9 +32,6 @@ export async function requestBuild(service: Service, call: Call): Promise<Answer
   const builds = buildsOf(service);
   const body = await readBody(call, templateRequest);
   const { name, tag } = templateName(call.namespace, body.name ?? body.alias ?? "");
-  if ((body.minFreeDiskMb ?? 0) > 0) {
-    throw new E2bError("bad_request", "minFreeDiskMb is not supported: the nodes decide how much disk there is");
-  }
   if (service.settings.aliases.byAlias.has(name) || service.templates().images.has(name)) {
     // A sandbox created by this name would never start from the build.
     throw new E2bError("bad_request", `name: ${JSON.stringify(name)} is taken by a pool image or its alias`);
@@ -44,6 +41,9 @@ export async function requestBuild(service: Service, call: Call): Promise<Answer
   const { cpuCount, memoryMB } = body;
   const { namespace } = call;
   const record = builds.request({ namespace, template: name, tags, asked: { cpuCount, memoryMB } });
+  if ((body.minFreeDiskMb ?? 0) > 0) {
+    record.log.add("warn", "base", "minFreeDiskMb has no effect: the nodes decide how much disk there is");
+  }
   return json(202, buildRequestReply(record));
 }
 
