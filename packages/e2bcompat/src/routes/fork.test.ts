@@ -170,6 +170,8 @@ describe("a fork with derived tokens", () => {
       const accessTokenHash = createHash("sha512")
         .update(tokens[index] ?? "")
         .digest("hex");
+      const asked = fleet.nodes.calls.filter((call) => call.id === child.entry.id).map((call) => call.verb);
+      expect(asked).toStrictEqual(["sandbox", "setInstanceMetadata", "dialPort"].slice(index === 0 ? 0 : 1));
       const document = fleet.node.instanceMetadata(child.entry.id);
       expect(JSON.parse(Buffer.from(document ?? []).toString())).toStrictEqual({ accessTokenHash });
     }
