@@ -52,6 +52,25 @@ describe("a poller", () => {
     expect(node.accepted).toBe(3);
   });
 
+  it("does not ask again when a kept connection breaks inside a reply", async () => {
+    let asked = 0;
+    await using node = await tcpServer((socket) =>
+      socket.on("data", () => {
+        asked += 1;
+        if (asked === 1) {
+          socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
+        } else {
+          socket.end("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{");
+        }
+      }),
+    );
+    await using pool = createNodePool();
+    const poller = createNodePoller({ address: node.address, pool });
+    await info(poller);
+    await expect(info(poller)).rejects.toMatchObject({ code: "connection_lost", delivery: "maybe" });
+    expect([asked, node.accepted]).toStrictEqual([2, 1]);
+  });
+
   it("does not ask again when a new connection breaks", async () => {
     await using node = await tcpServer((socket) => socket.once("data", () => socket.destroy()));
     await using pool = createNodePool();
