@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, rmdirSync, writeFileSync } from "node:fs";
-import { rename, writeFile } from "node:fs/promises";
+import { rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { DevNodeError } from "../errors.ts";
 import type { DevNodeLogger } from "../logger.ts";
@@ -134,9 +134,15 @@ function keptCapture(folder: string, { owners, note }: NoteFile): KeptCapture {
   let doomed = false;
   const { promise: removed, resolve, reject } = Promise.withResolvers<void>();
   removed.catch(() => undefined);
+  // Without its note it is nothing: an end in the middle of the removal leaves no half capture behind.
+  const forget = (): Promise<void> => rm(join(folder, NOTE), { force: true });
   const removeNow = (): void => {
-    removeTree(folder).then(resolve, reject);
+    // Once more: a use may have written another.
+    forget()
+      .then(() => removeTree(folder))
+      .then(resolve, reject);
   };
+  let writing: Promise<unknown> = Promise.resolve();
   const use = async <T>(step: () => Promise<T>): Promise<T> => {
     users += 1;
     try {
@@ -152,15 +158,21 @@ function keptCapture(folder: string, { owners, note }: NoteFile): KeptCapture {
     tree: join(folder, TREE),
     owners,
     note,
-    annotate: (next) => use(() => writeNote(folder, { owners, note: next })),
+    annotate: (next) =>
+      use(() => {
+        // One after another, so that the last one stays.
+        const written = writing.then(() => writeNote(folder, { owners, note: next }));
+        writing = written.catch(() => undefined);
+        return written;
+      }),
     use,
     remove: async () => {
       if (!doomed) {
         doomed = true;
-        // Without its note it is nothing: an end in the middle of the removal leaves no half capture behind.
-        rmSync(join(folder, NOTE), { force: true });
         if (users === 0) {
           removeNow();
+        } else {
+          await forget();
         }
       }
       await removed;

@@ -44,9 +44,8 @@ export function superviseChild(
     child.once("error", (error) => resolve(error.message));
     child.once("exit", (code, signal) => resolve(signal === null ? `exit status ${code}` : `signal ${signal}`));
   });
-  if (pid > 0) {
-    run.notePids(id, [pid]);
-  }
+  const noted = pid > 0 ? run.notePids(id, [pid]) : Promise.resolve();
+  noted.catch(() => undefined);
   const failWith = async (reject: (error: Error) => void): Promise<void> => {
     const reason = await ended;
     // The last words on stderr may still be on their way.
@@ -98,8 +97,9 @@ export function superviseChild(
       });
       try {
         const value = await port;
+        await noted;
         const pids = processTree(pid);
-        run.notePids(id, pids);
+        await run.notePids(id, pids);
         if (isolation !== "process") {
           proveApart(pids.at(-1) ?? pid);
         }

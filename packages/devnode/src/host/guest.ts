@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from "node:child_process";
-import { closeSync, mkdirSync, openSync } from "node:fs";
-import { rm } from "node:fs/promises";
+import { closeSync, openSync } from "node:fs";
+import { mkdir, rm } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { DevNodeError } from "../errors.ts";
@@ -11,7 +11,7 @@ import type { Capture } from "./capture-store.ts";
 import { openEgressGate, type EgressGate, type EgressPolicy } from "./egress-gate.ts";
 import { INSTANCE_DOCUMENT, putInstanceDocument } from "./guest-document.ts";
 import { superviseChild, type GuestProcess } from "./guest-process.ts";
-import { GUEST_PATH, makeGuestTree, makeMountPoints, type HostView, type ReadOnlyBind } from "./guest-tree.ts";
+import { GUEST_PATH, type HostView, type ReadOnlyBind } from "./guest-tree.ts";
 import type { IdRange } from "./id-range.ts";
 import { proveCommands } from "./guest-proof.ts";
 import { planLaunch, TOOL_PATHS, type Isolation } from "./launch.ts";
@@ -37,7 +37,7 @@ export interface Guest {
    * @throws DevNodeError `guest_unreachable`
    */
   connect(port: number, options?: { readonly signal?: AbortSignal | undefined }): Promise<Socket>;
-  /** Stops every process; resolves when all have stopped. */
+  /** Stops every process; resolves when all have stopped. After a rejection all of them run. */
   freeze(): Promise<void>;
   thaw(): Promise<void>;
   /** Resident memory of everything in the guest, in bytes; `undefined` where the system does not tell. */
@@ -119,9 +119,9 @@ export async function startGuest(environment: GuestEnvironment, request: GuestRe
   const isolated = isolation !== "process";
   const folder = run.guest(request.id);
   const tree = join(folder, "tree");
-  mkdirSync(tree, { recursive: true, mode: 0o700 });
   const cleanups: (() => unknown)[] = [];
   try {
+    await mkdir(tree, { recursive: true, mode: 0o700 });
     const range = isolated ? environment.nextRange() : undefined;
     const gate =
       request.egressLane && isolated
@@ -141,14 +141,14 @@ export async function startGuest(environment: GuestEnvironment, request: GuestRe
     }
     const view = isolated ? environment.view : { binds: [], links: [] };
     if (request.capture === undefined) {
-      await makeGuestTree(tree, view, { range, base: request.base, extraBinds: binds });
+      await environment.trees.make({ tree, view, options: { range, base: request.base, extraBinds: binds } });
     } else {
       const { tree: from, owners } = request.capture;
       await environment.trees.copy(
         { from, to: tree, owners: range === undefined ? undefined : { from: owners, to: range } },
         { signal: request.signal },
       );
-      makeMountPoints(tree, view, { range, extraBinds: binds });
+      await environment.trees.complete({ tree, view, options: { range, extraBinds: binds } });
     }
     const group = environment.groups?.create(request.id);
     if (group !== undefined) {
@@ -178,6 +178,7 @@ export async function startGuest(environment: GuestEnvironment, request: GuestRe
       agent: [node, ...NODE_FLAGS, agent, JSON.stringify(config)],
     });
     const relayPath = join(environment.sockets.short, `${request.id}.r`);
+    cleanups.push(() => rm(relayPath, { force: true }));
     const listener = isolated ? await createHandedListener(relayPath) : undefined;
     const nothing = openSync("/dev/null", "r+");
     let child: ChildProcess;
@@ -264,7 +265,15 @@ function createGuest(parts: GuestParts): Guest {
       }
       return dialHost(port === ENVD_PORT ? parts.port : port, signal);
     },
-    freeze: () => freezer.freeze(),
+    freeze: async () => {
+      try {
+        await freezer.freeze();
+      } catch (error) {
+        // Half frozen it would stay for ever: whoever asked believes that it runs.
+        await freezer.thaw().catch(() => undefined);
+        throw error;
+      }
+    },
     thaw: () => freezer.thaw(),
     memory: () => (process.platform === "linux" ? residentBytes(processes.members()) : undefined),
     owners: range,

@@ -27,9 +27,16 @@ export function createHandedListener(path: string): Promise<HandedListener> {
     server.listen(draft, () => {
       server.off("error", reject);
       server.on("error", () => undefined);
-      chmodSync(draft, 0o600);
-      // Closing removes the name it was bound to, so the socket gets a second one.
-      linkSync(draft, path);
+      try {
+        chmodSync(draft, 0o600);
+        // Closing removes the name it was bound to, so the socket gets a second one.
+        linkSync(draft, path);
+      } catch (error) {
+        // A full disk, for one. Thrown from here it would end the process.
+        server.close();
+        reject(error as Error);
+        return;
+      }
       const fd = descriptorOf(server);
       if (fd === undefined) {
         server.close();

@@ -1,5 +1,6 @@
 import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { DevNodeError } from "../errors.ts";
@@ -15,7 +16,7 @@ export interface RunFolder {
   /** Folder of one guest. */
   guest(id: string): string;
   /** Notes processes that must not outlive this one. */
-  notePids(guestId: string, pids: readonly number[]): void;
+  notePids(guestId: string, pids: readonly number[]): Promise<void>;
   /** Notes the cgroup folder, before anything is put into it. */
   noteGroup(path: string): void;
   /** Notes that guests have no pid namespace, so that what they leave is looked for by its environment. */
@@ -50,9 +51,9 @@ export function createRunFolder(stateDir: string, id: string): RunFolder {
     path,
     id,
     guest: (guestId) => join(path, "guests", guestId),
-    notePids: (guestId, pids) => {
+    notePids: async (guestId, pids) => {
       const lines = pids.map((pid) => `${pid} ${processStart(pid) ?? ""}\n`);
-      writeFileSync(join(path, "guests", guestId, "pids"), lines.join(""), { mode: 0o600 });
+      await writeFile(join(path, "guests", guestId, "pids"), lines.join(""), { mode: 0o600 });
     },
     noteGroup: (groupPath) => {
       group = groupPath;

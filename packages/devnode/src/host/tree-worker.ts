@@ -1,8 +1,8 @@
 import { parentPort } from "node:worker_threads";
-import { ownerShift } from "./guest-tree.ts";
-import { copyTree } from "./tree-copy.ts";
+import { makeGuestTree, makeMountPoints, ownerShift } from "./guest-tree.ts";
+import { copyTree, type CopyTreeOptions } from "./tree-copy.ts";
 import { digestTree } from "./tree-digest.ts";
-import type { TreeAnswer, TreeJob, TreeOrder } from "./trees.ts";
+import type { CopyJob, TreeAnswer, TreeJob, TreeOrder } from "./trees.ts";
 
 // The thread in which guests' trees are read and written: a file system that is slow, or a folder with a million names,
 // holds up nobody but the other trees.
@@ -12,21 +12,26 @@ const running = new Map<number, AbortController>();
 
 /** Answers with the digest of a digest job. */
 async function carryOut(job: TreeJob, signal: AbortSignal): Promise<string> {
-  if (job.kind === "digest") {
-    return await digestTree(job.tree, { owners: job.owners, signal });
+  switch (job.kind) {
+    case "digest":
+      return await digestTree(job.tree, { owners: job.owners, signal });
+    case "copy":
+      await copyTree(job.from, job.to, { owner: ownerOf(job), without: job.without, signal });
+      return "";
+    case "make":
+      await makeGuestTree(job.tree, job.view, job.options);
+      return "";
+    case "complete":
+      makeMountPoints(job.tree, job.view, job.options);
+      return "";
   }
-  const { owners } = job;
-  await copyTree(job.from, job.to, {
-    owner:
-      owners === undefined
-        ? undefined
-        : owners === "same"
-          ? (_path, uid, gid) => [uid, gid]
-          : ownerShift(owners.from, owners.to),
-    without: job.without,
-    signal,
-  });
-  return "";
+}
+
+function ownerOf({ owners }: CopyJob): CopyTreeOptions["owner"] {
+  if (owners === undefined) {
+    return undefined;
+  }
+  return owners === "same" ? (_path, uid, gid) => [uid, gid] : ownerShift(owners.from, owners.to);
 }
 
 async function answer(id: number, job: TreeJob): Promise<TreeAnswer> {

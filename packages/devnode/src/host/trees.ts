@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { DevNodeError } from "../errors.ts";
+import type { HostView, TreeOptions } from "./guest-tree.ts";
 import type { IdRange } from "./id-range.ts";
 
 /** One copy of a tree. */
@@ -23,8 +24,16 @@ export interface DigestJob {
   readonly owners: IdRange | undefined;
 }
 
+/** The making of a tree, or of what one that was copied lacks. */
+export interface MakeJob {
+  readonly kind: "make" | "complete";
+  readonly tree: string;
+  readonly view: HostView;
+  readonly options: TreeOptions;
+}
+
 /** What the thread can be told to do. */
-export type TreeJob = CopyJob | DigestJob;
+export type TreeJob = CopyJob | DigestJob | MakeJob;
 
 /** A message to the thread; without a job it ends the one with this number. */
 export interface TreeOrder {
@@ -50,6 +59,10 @@ export interface Trees {
   copy(job: Omit<CopyJob, "kind">, options?: TreeCallOptions): Promise<void>;
   /** Digests as {@link digestTree} does. @throws system errors, the signal's reason */
   digest(job: Omit<DigestJob, "kind">, options?: TreeCallOptions): Promise<string>;
+  /** Makes the tree of a new guest as {@link makeGuestTree} does. @throws system errors */
+  make(job: Omit<MakeJob, "kind">): Promise<void>;
+  /** Makes what a copied tree lacks as {@link makeMountPoints} does. @throws system errors */
+  complete(job: Omit<MakeJob, "kind">): Promise<void>;
   /** Ends the thread, and what it still does. */
   close(): Promise<void>;
 }
@@ -91,7 +104,7 @@ export function createTrees(): Trees {
     pending.clear();
   };
   const start = (): Worker => {
-    const started = new Worker(findProgram(), { name: "trees", env: {} });
+    const started = new Worker(findProgram(), { name: "trees" });
     started.on("message", ({ id, value, error }: TreeAnswer) => {
       const job = pending.get(id);
       pending.delete(id);
@@ -134,6 +147,8 @@ export function createTrees(): Trees {
   return {
     copy: async (job, { signal } = {}) => void (await run({ ...job, kind: "copy" }, signal)),
     digest: (job, { signal } = {}) => run({ ...job, kind: "digest" }, signal),
+    make: async (job) => void (await run({ ...job, kind: "make" }, undefined)),
+    complete: async (job) => void (await run({ ...job, kind: "complete" }, undefined)),
     close: async () => {
       closed = true;
       await worker?.terminate();

@@ -37,25 +37,40 @@ interface Issue {
   readonly message: string;
 }
 
-/** Reads a body as text. Too large, cut off and not UTF-8 are all the same 400. @throws Refusal */
-async function readText(request: IncomingMessage): Promise<string> {
+/** The whole body, unless it is too large or cut off. The rest of a large one is left to whoever answers. */
+function readBytes(request: IncomingMessage): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
   let size = 0;
-  try {
-    for await (const chunk of request as AsyncIterable<Buffer>) {
+  return new Promise((resolve) => {
+    const settle = (bytes?: Buffer): void => {
+      request.off("data", onData);
+      request.off("end", onEnd);
+      request.off("error", onCut);
+      request.off("close", onCut);
+      resolve(bytes);
+    };
+    const onData = (chunk: Buffer): void => {
       size += chunk.length;
-      // The rest is read and dropped, so that the answer reaches a client that is still sending.
-      if (size <= MAX_BODY) {
-        chunks.push(chunk);
+      chunks.push(chunk);
+      if (size > MAX_BODY) {
+        settle();
       }
-    }
-  } catch (cause) {
-    throw new Refusal(400, "invalid request body", { cause });
-  }
-  if (size > MAX_BODY) {
+    };
+    const onEnd = (): void => settle(Buffer.concat(chunks));
+    const onCut = (): void => settle();
+    request.on("data", onData);
+    request.on("end", onEnd);
+    request.on("error", onCut);
+    request.on("close", onCut);
+  });
+}
+
+/** Reads a body as text. Too large, cut off and not UTF-8 are all the same 400. @throws Refusal */
+async function readText(request: IncomingMessage): Promise<string> {
+  const bytes = await readBytes(request);
+  if (bytes === undefined) {
     throw new Refusal(400, "invalid request body");
   }
-  const bytes = Buffer.concat(chunks);
   if (!isUtf8(bytes)) {
     throw new Refusal(400, "invalid request body");
   }

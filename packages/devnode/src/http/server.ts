@@ -33,6 +33,10 @@ export interface NodeServer {
 }
 
 const HEADERS_TIMEOUT_MS = 5000;
+/** How often connections are looked at for that. */
+const CHECK_MS = 1000;
+/** How long a client may go on sending a body after its answer; a reset at once might take the answer with it. */
+const LINGER_MS = 5000;
 
 /** A path that some route has. */
 interface Match {
@@ -99,10 +103,13 @@ export async function listen(
 ): Promise<NodeServer> {
   const { logger } = options;
   const relays = new Set<Socket>();
+  /** The last of the answers that a connection waits for. */
+  const lastAnswer = new WeakMap<Duplex, ServerResponse>();
   let closing = false;
   let bound = bind;
   const server: Server = createServer({
     headersTimeout: HEADERS_TIMEOUT_MS,
+    connectionsCheckingInterval: CHECK_MS,
     requestTimeout: 0,
     keepAliveTimeout: 0,
     noDelay: true,
@@ -149,9 +156,12 @@ export async function listen(
 
   server.on("request", (request: IncomingMessage, response: ServerResponse) => {
     response.on("error", () => response.destroy());
+    lastAnswer.set(request.socket, response);
     response.on("finish", () => {
       if (closing) {
         request.socket.destroySoon();
+      } else if (!request.complete) {
+        endLate(request);
       }
     });
     serve(request, response).catch((error: unknown) => {
@@ -169,11 +179,22 @@ export async function listen(
   });
   server.on("upgrade", (request: IncomingMessage, stream: Duplex, head: Buffer) => {
     const client = stream as Socket;
-    client.on("error", () => client.destroy());
+    const onError = (): void => void client.destroy();
+    client.on("error", onError);
+    const before = lastAnswer.get(client);
+    if (before === undefined || before.closed) {
+      upgrade(request, client, head, onError);
+    } else {
+      // Its bytes come after those of the answers to what the client asked before.
+      before.once("close", () => upgrade(request, client, head, onError));
+    }
+  });
+  const upgrade = (request: IncomingMessage, client: Socket, head: Buffer, onError: () => void): void => {
     const { pathname } = splitTarget(request.url ?? "/");
     const parts = splitPath(pathname);
     const relay = parts === undefined ? undefined : relayParts(parts);
     if (relay === undefined || request.method !== "GET") {
+      client.off("error", onError);
       serveAgain(server, request, client, head);
       return;
     }
@@ -200,7 +221,7 @@ export async function listen(
       }
       refuseRaw(client, refusal);
     });
-  });
+  };
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
     if (socket.writable && error.code !== "ECONNRESET") {
       const status = error.code === "HPE_HEADER_OVERFLOW" ? 431 : error.code === "ERR_HTTP_REQUEST_TIMEOUT" ? 408 : 400;
@@ -244,6 +265,15 @@ export async function listen(
       server.closeAllConnections();
     },
   };
+}
+
+/** Ends the connection of a client that has its answer and goes on sending the request. */
+function endLate(request: IncomingMessage): void {
+  const { socket } = request;
+  const late = setTimeout(() => socket.destroy(), LINGER_MS);
+  const done = (): void => clearTimeout(late);
+  request.once("end", done);
+  request.once("close", done);
 }
 
 /**

@@ -114,6 +114,7 @@ export function createNode(options: NodeOptions): Node {
   const templates = createTemplates(
     store.found.map(readTemplate).filter((template) => template !== undefined),
     pools,
+    logger,
   );
   const checkpoints = createCheckpoints(
     store.found.map(readCheckpoint).filter((checkpoint) => checkpoint !== undefined),

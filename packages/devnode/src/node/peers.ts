@@ -2,7 +2,7 @@ import { createNodePool, createSandboxdClient, type NodePool, type SandboxdClien
 import type { FullPoolKey } from "@org/sandboxd-client/wire";
 import type { DevNodeLogger } from "../logger.ts";
 import type { Caller } from "./access.ts";
-import { askPeer } from "./peer-call.ts";
+import { askPeer, isNodeAddress } from "./peer-call.ts";
 import { keyText } from "./pool-key.ts";
 import { mayChange, maySee } from "./roster.ts";
 
@@ -55,6 +55,7 @@ interface Member {
 const GONE_AFTER = 3;
 /** Template holders that a redirect names. */
 const MAX_HOLDERS = 2;
+const CHECKPOINT_ID = /^ck_[0-9a-f]{16}$/;
 /** Checkpoint holders that a redirect names. */
 const MAX_CHECKPOINT_HOLDERS = 3;
 
@@ -74,7 +75,8 @@ export function createPeers(options: PeersOptions): Peers {
     try {
       const info = await member.client.info({ signal: stop.signal });
       member.failures = 0;
-      member.address = info.advertise_addr ?? member.client.address;
+      const advertised = info.advertise_addr ?? "";
+      member.address = isNodeAddress(advertised) ? advertised : member.client.address;
       member.warm = new Map(
         info.draining === true ? [] : info.pools.map((entry) => [keyText(entry.key), entry.warm] as const),
       );
@@ -161,6 +163,10 @@ export function createPeers(options: PeersOptions): Peers {
       ),
     ownersOf: (key, caller) => addressesOf(holders(key, (owner) => mayChange(caller, owner))),
     findCheckpoint: async (id) => {
+      // As part of a path, `..` would ask for something else.
+      if (!CHECKPOINT_ID.test(id)) {
+        return [];
+      }
       const asked = await Promise.all(
         addressesOf(others()).map(async (address) => {
           const status = await askPeer(address, {

@@ -196,7 +196,9 @@ export function createPools(options: PoolsOptions): Pools {
       if (pool === undefined || draining) {
         return undefined;
       }
-      pool.claims.push(now());
+      if (pool.config.warmMax > pool.config.warm) {
+        pool.claims.push(now());
+      }
       const guest = pool.ready.shift();
       schedule(pool);
       return guest;

@@ -88,6 +88,10 @@ export function createReaper({ roster, pools, metrics, hibernate, now, logger }:
         await hibernate(sandbox);
       }
     } catch (error) {
+      if (roster.find(sandbox.id) === undefined) {
+        // Released meanwhile.
+        return;
+      }
       logger.error({ sandbox: sandbox.id, err: error }, "lease could not be ended, trying again");
     } finally {
       busy.delete(sandbox.id);

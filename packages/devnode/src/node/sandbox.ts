@@ -56,6 +56,7 @@ export class Sandbox {
   #queue: Promise<unknown> = Promise.resolve();
   #pending = 0;
   readonly #captures = new Set<AbortController>();
+  #leaving = false;
 
   constructor(facts: SandboxFacts, leaseSeconds: number, onExpire: OnExpire, now: () => number) {
     this.id = facts.guest.id;
@@ -110,8 +111,7 @@ export class Sandbox {
       // A connection that is being made would hang on a frozen guest; those made are cut, as a stopped machine would.
       await Promise.allSettled(this.#dials);
       this.cutRelays();
-      await this.facts.guest.freeze();
-      this.#mustLive();
+      await this.#freeze();
       this.state = "hibernated";
       this.hibernatedAt = this.#now();
       return true;
@@ -133,14 +133,28 @@ export class Sandbox {
     if (before === "running") {
       return before;
     }
-    await this.facts.guest.thaw();
-    this.#mustLive();
+    await this.#unlessItEnds(this.facts.guest.thaw());
     if (before === "archived") {
       this.deadline = this.#now() + this.leaseSeconds * 1000;
     }
     this.state = "running";
     this.touch();
     return before;
+  }
+
+  #freeze(): Promise<void> {
+    return this.#unlessItEnds(this.facts.guest.freeze());
+  }
+
+  /** A step on the guest. That its guest ended is what a failure means then. @throws Refusal 409, 404 */
+  async #unlessItEnds(step: Promise<void>): Promise<void> {
+    try {
+      await step;
+    } catch (error) {
+      this.#mustLive();
+      throw error;
+    }
+    this.#mustLive();
   }
 
   /** Begins a connection that a pause waits for. */
@@ -157,8 +171,7 @@ export class Sandbox {
     if (this.state === "running") {
       await Promise.allSettled(this.#dials);
       this.cutRelays();
-      await this.facts.guest.freeze();
-      this.#mustLive();
+      await this.#freeze();
     }
     this.state = "archived";
     this.deadline = retentionSeconds > 0 ? this.#now() + retentionSeconds * 1000 : undefined;
@@ -279,7 +292,7 @@ export class Sandbox {
     }
     const { guest } = this.facts;
     try {
-      await guest.freeze();
+      await this.#freeze();
       await step();
     } finally {
       try {
@@ -307,6 +320,8 @@ export class Sandbox {
 
   /** Ends it for good, and with it a copy that is being made. */
   async release(): Promise<void> {
+    // What waits for its turn does not begin any more.
+    this.#leaving = true;
     for (const capture of this.#captures) {
       capture.abort(new Refusal(404, "unknown sandbox"));
     }
@@ -362,7 +377,7 @@ export class Sandbox {
   }
 
   #mustExist(): void {
-    if (this.state === "released") {
+    if (this.#leaving) {
       throw new Refusal(404, "unknown sandbox");
     }
   }

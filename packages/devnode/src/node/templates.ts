@@ -1,5 +1,6 @@
 import { templateInfoSchema, type FullPoolKey, type StringMap, type TemplateInfo } from "@org/sandboxd-client/wire";
 import type { KeptCapture } from "../host/capture-store.ts";
+import type { DevNodeLogger } from "../logger.ts";
 import type { Caller } from "./access.ts";
 import { keyText, tierOf } from "./pool-key.ts";
 import type { Pools } from "./pools.ts";
@@ -62,11 +63,25 @@ export function describeTemplate(
 }
 
 /** Makes the table. Of two templates of one key the newer one counts. */
-export function createTemplates(found: Iterable<Template>, pools: Pools): Templates {
+export function createTemplates(found: Iterable<Template>, pools: Pools, logger: DevNodeLogger): Templates {
   const byKey = new Map<string, Template>();
   const createdAt = ({ info }: Template): number => Date.parse(info.created_at ?? "") || 0;
+  const discard = (template: Template): void => {
+    template.capture.remove().catch((error: unknown) => {
+      logger.warn({ key: template.info.key, err: error }, "files of a replaced template stay");
+    });
+  };
+  const replace = (template: Template): void => {
+    const text = keyText(template.info.key);
+    const before = byKey.get(text);
+    byKey.set(text, template);
+    if (before !== undefined) {
+      discard(before);
+    }
+  };
   for (const template of [...found].sort((a, b) => createdAt(a) - createdAt(b))) {
-    byKey.set(keyText(template.info.key), template);
+    // A node that was killed while it replaced one has left both; the old one must not come back.
+    replace(template);
   }
   const owned = (key: FullPoolKey, caller: Caller, digest: string): Template | undefined => {
     if (pools.has(key)) {
@@ -100,12 +115,7 @@ export function createTemplates(found: Iterable<Template>, pools: Pools): Templa
         throw new Refusal(409, "template owned by another tenant");
       }
     },
-    put: (template) => {
-      const text = keyText(template.info.key);
-      const before = byKey.get(text);
-      byKey.set(text, template);
-      void before?.capture.remove();
-    },
+    put: replace,
     remove: async (key, caller, digest) => {
       const template = owned(key, caller, digest);
       if (template === undefined) {
