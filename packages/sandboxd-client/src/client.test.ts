@@ -348,7 +348,8 @@ describe("an abort", () => {
     const abort = new AbortController();
     await using node = await tcpServer((socket) => socket.once("data", () => abort.abort()));
     await using pool = createNodePool();
-    const error = await failure(clientOf(pool, node.address).claim({ template: "t" }, { signal: abort.signal }));
+    const options = { signal: abort.signal, untilSent: false };
+    const error = await failure(clientOf(pool, node.address).claim({ template: "t" }, options));
     expect(error).toMatchObject({ code: "aborted", delivery: "maybe" });
     await expect.poll(() => node.sockets.size, { timeout: 10_000 }).toBe(0);
   });
