@@ -19,7 +19,7 @@ describe("caFrom", () => {
   });
 
   it("gives what a pool trusts, whatever stands around the certificates", async () => {
-    const identity = await selfSigned();
+    const identity = selfSigned();
     const file = join(folder, "ca.pem");
     await writeFile(file, `# our own\n${identity.cert}\r\n# twice\n${identity.cert}`);
     await using node = await tlsServer(identity, (socket) => {

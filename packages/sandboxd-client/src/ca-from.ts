@@ -27,7 +27,7 @@ export async function caFrom(file: string | undefined): Promise<string | undefin
   }
   for (const [at, certificate] of certificates.entries()) {
     try {
-      new X509Certificate(certificate);
+      void new X509Certificate(certificate);
     } catch (error) {
       throw failed(`: certificate ${at + 1} cannot be read`, error);
     }

@@ -85,8 +85,9 @@ it("each sandbox that nodes deliver belongs to one claim that was answered, and 
                 return redirects(next.targets)(call);
               case "delivers":
               case undefined:
-                return deliver(call);
+                break;
             }
+            return deliver(call);
           });
         }
         poll();
