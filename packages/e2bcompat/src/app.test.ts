@@ -196,8 +196,9 @@ describe("browsers", () => {
 
   it.each([
     ["x-api-key, authorization, e2b-sandbox-id", "x-api-key, authorization, e2b-sandbox-id"],
-    [undefined, "x-api-key, authorization, content-type"],
-    ["a:b", "x-api-key, authorization, content-type"],
+    ["X-API-KEY,Content-Type,Idempotency-Key,X-Request-Id", "X-API-KEY,Content-Type,Idempotency-Key,X-Request-Id"],
+    [undefined, "x-api-key, authorization, content-type, idempotency-key, x-request-id"],
+    ["a:b", "x-api-key, authorization, content-type, idempotency-key, x-request-id"],
   ])("may ask before a request with %j", async (requested, allowed) => {
     const headers = requested === undefined ? asking : { ...asking, "access-control-request-headers": requested };
     const reply = await createFleet().send("OPTIONS", "/v2/sandboxes", undefined, { key: "", headers });
@@ -223,11 +224,93 @@ describe("browsers", () => {
 
   it.each([
     ["in anonymous use", { keys: [], allowAnonymous: true }],
-    ["where that is switched off", { cors: false }],
+    ["where that is switched off", { corsOrigins: "none" as const }],
   ])("may not use the API %s", async (_what, options) => {
     const fleet = createFleet(options);
     const reply = await fleet.send("GET", "/sandboxes", undefined, { headers: { origin } });
     expect(reply.headers.has("access-control-allow-origin")).toBe(false);
     expect((await fleet.send("OPTIONS", "/sandboxes", undefined, { headers: asking })).status).toBe(405);
+  });
+
+  describe.each([
+    ["with keys", {}],
+    ["in anonymous use", { keys: [], allowAnonymous: true }],
+  ])("of listed origins, %s", (_what, options) => {
+    const listed = ["https://one.example", "http://localhost:5173"];
+    const cases: readonly (readonly [string | undefined, string | null])[] = [
+      [listed[0], "https://one.example"],
+      [listed[1], "http://localhost:5173"],
+      [origin, null],
+      ["https://one.example.evil", null],
+      ["https://one.example:8443", null],
+      ["null", null],
+      [undefined, null],
+    ];
+
+    it.each(cases)("%j is answered with %j, and caches keep the answers apart", async (from, allowed) => {
+      const fleet = createFleet({ ...options, corsOrigins: listed });
+      const headers = from === undefined ? {} : { origin: from };
+      for (const [method, path, key, more] of [
+        ["GET", "/sandboxes", KEY_1, {}],
+        ["GET", "/nope", KEY_1, {}],
+        ["GET", "/sandboxes/sb-00", KEY_1, {}],
+        ["PUT", "/sandboxes", KEY_1, {}],
+        ["GET", "/sandboxes", "wrong", {}],
+        ["OPTIONS", "/sandboxes", "", { "access-control-request-method": "POST" }],
+      ] as const) {
+        const reply = await fleet.send(method, path, undefined, { key, headers: { ...headers, ...more } });
+        expect([method, path, reply.headers.get("access-control-allow-origin")]).toStrictEqual([method, path, allowed]);
+        expect(reply.headers.get("vary")).toBe("origin");
+      }
+    });
+  });
+
+  it.each(["https://", "example.com", "https://a/b", "https://a b", "a,b", "*,https://a", "null", "", "https://u@a"])(
+    "of %j, which is no origin, fail the start",
+    (bad) => {
+      expect(() => createFleet({ corsOrigins: [bad] })).toThrow(expect.objectContaining({ code: "invalid_options" }));
+    },
+  );
+});
+
+describe("request ids", () => {
+  it.each(["abc", "0af7651916cd43dd8448eb211c80319c", "a.b_c:d-e", "x".repeat(128)])(
+    "are taken from the client (%j), for the answer and the log",
+    async (given) => {
+      const fleet = createFleet();
+      for (const [path, key] of [
+        ["/sandboxes", KEY_1],
+        ["/sandboxes", "wrong"],
+        ["/nope", KEY_1],
+        ["/health", ""],
+      ] as const) {
+        const reply = await fleet.send("GET", path, undefined, { key, headers: { "x-request-id": given } });
+        expect(reply.headers.get("x-request-id")).toBe(given);
+        expect(fleet.lines.at(-1)?.fields["requestId"]).toBe(given);
+      }
+    },
+  );
+
+  it.each([undefined, "", "x".repeat(129), "a b", 'a"b', "{}", "-a", "ü", "a, b"])(
+    "are made where the client has none that fits (%j)",
+    async (given) => {
+      const fleet = createFleet();
+      const headers: Record<string, string> = given === undefined ? {} : { "x-request-id": given };
+      const ids = new Set<unknown>();
+      for (const path of ["/sandboxes", "/nope"]) {
+        const reply = await fleet.send("GET", path, undefined, { headers });
+        const id = reply.headers.get("x-request-id");
+        expect(id).toMatch(/^[0-9a-f-]{36}$/);
+        expect(fleet.lines.at(-1)?.fields["requestId"]).toBe(id);
+        ids.add(id);
+      }
+      expect(ids.size).toBe(2);
+    },
+  );
+
+  it("keep the log bounded whatever a path says", async () => {
+    const fleet = createFleet();
+    await fleet.send("GET", `/sandboxes/${"x".repeat(5000)}`);
+    expect(JSON.stringify(fleet.lines).length).toBeLessThan(2000);
   });
 });

@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Context } from "hono";
 import { Hono } from "hono";
@@ -7,10 +6,10 @@ import { answerHeaders, empty, failure, toResponse } from "./answer.ts";
 import type { Answer } from "./answer.ts";
 import { directOf } from "./call.ts";
 import type { Call, Direct } from "./call.ts";
-import { CORS_HEADERS, preflight } from "./cors.ts";
 import { CLIENT_GONE, failureFor } from "./error-answers.ts";
 import type { E2bError } from "./errors.ts";
 import { endAnswer } from "./last-words.ts";
+import { requestIdOf } from "./request-id.ts";
 import { receiveUpload, uploadLink } from "./routes/build-files.ts";
 import { buildLogs, buildStatus, requestBuild, startBuild } from "./routes/builds.ts";
 import { create } from "./routes/create.ts";
@@ -62,6 +61,16 @@ const SUPERSEDED: readonly (readonly [string, string])[] = [
   ["POST", "/templates/{templateID}"],
   ["POST", "/templates/{templateID}/builds/{buildID}"],
 ];
+
+/** Ids of a request in its log line. */
+interface LogIds {
+  readonly requestId: string;
+  readonly sandboxId?: string | undefined;
+}
+
+function newId(context: Context): string {
+  return requestIdOf(context.req.header("x-request-id"));
+}
 
 /** Stands in for a key on routes that ask for none. */
 const NOBODY: Access = { namespace: "" };
@@ -183,12 +192,12 @@ export function createApp(service: Service): Hono {
   const { logger, keys, cors } = service.settings;
   const app = new Hono();
 
-  const finish = (context: Context, pattern: string, startedMs: number, answer: Answer, more: object): Response => {
+  const finish = (context: Context, pattern: string, startedMs: number, answer: Answer, ids: LogIds): Response => {
     const status = answer.status;
     const durationMs = Math.round((performance.now() - startedMs) * 10) / 10;
-    logger.info({ ...more, method: context.req.method, route: pattern, status, durationMs }, "request");
-    const browser = cors && context.req.header("origin") !== undefined;
-    const shown = browser ? { ...answer, headers: { ...answer.headers, ...CORS_HEADERS } } : answer;
+    logger.info({ ...ids, method: context.req.method, route: pattern, status, durationMs }, "request");
+    const browser = cors.headers(context.req.header("origin"));
+    const shown = { ...answer, headers: { ...answer.headers, "x-request-id": ids.requestId, ...browser } };
     const direct = directOf(context);
     return direct === undefined ? toResponse(shown) : write(direct, shown);
   };
@@ -209,7 +218,7 @@ export function createApp(service: Service): Hono {
     (pattern: string, handler: Handler, keyless = false) =>
     async (context: Context): Promise<Response> => {
       const startedMs = performance.now();
-      const requestId = randomUUID();
+      const requestId = newId(context);
       const access = keyless ? NOBODY : keys.check(context.req.header("x-api-key"));
       if (access === undefined) {
         return finish(context, pattern, startedMs, failure(401, "invalid API key"), { requestId });
@@ -230,14 +239,14 @@ export function createApp(service: Service): Hono {
   const open =
     (pattern: string, answer: Answer) =>
     (context: Context): Response =>
-      finish(context, pattern, performance.now(), answer, { requestId: randomUUID() });
+      finish(context, pattern, performance.now(), answer, { requestId: newId(context) });
 
-  if (cors) {
+  if (cors.on) {
     app.options("*", (context, next) => {
       if (context.req.header("access-control-request-method") === undefined) {
         return next();
       }
-      const answer = preflight(context.req.header("access-control-request-headers"));
+      const answer = cors.preflight(context.req.header("access-control-request-headers"));
       return Promise.resolve(open("*", answer)(context));
     });
   }
@@ -260,7 +269,7 @@ export function createApp(service: Service): Hono {
   app.all("*", open("*", failure(404, "not found")));
   app.onError((error, context) => {
     logger.error({ route: "*", err: error }, "request failed");
-    return finish(context, "*", performance.now(), failure(500, "internal error"), { requestId: randomUUID() });
+    return finish(context, "*", performance.now(), failure(500, "internal error"), { requestId: newId(context) });
   });
   return app;
 }

@@ -31,6 +31,7 @@ describe("Flags", () => {
       "e2b-allow-anonymous",
       "e2b-template-aliases",
       "e2b-envd-secret-file",
+      "e2b-cors-origins",
       "e2b-builds",
       "e2b-build-parallel",
       "e2b-build-timeout",
@@ -64,6 +65,7 @@ describe("Flags", () => {
         apiKeyFile: undefined,
         templateAliasFile: undefined,
         envdSecretFile: undefined,
+        corsOrigins: "*",
         builds: BuildFlags.from({}),
       });
       expect({ ...Flags.from(argv).builds }).toStrictEqual({
@@ -99,6 +101,8 @@ describe("Flags", () => {
     ["e2b-domain", ["a", "b"]],
     ["e2b-allow-anonymous", "yes"],
     ["e2b-api-key-file", 7],
+    ["e2b-cors-origins", "example.com"],
+    ["e2b-cors-origins", "https://a.example, *"],
     ["e2b-builds", "yes"],
     ["e2b-build-parallel", "0"],
     ["e2b-build-parallel", "two"],
@@ -116,7 +120,11 @@ describe("Flags", () => {
 
 describe("load", () => {
   it("reads the files and gives a server's options", async () => {
-    const paths = await files({ keys: "k1\nk2 team\n", aliases: "base image:1 medium\n", secret: "  s3cret \n" });
+    const paths = await files({
+      keys: "k1\nk2 team max_sandboxes=3\n",
+      aliases: "base image:1 medium\n",
+      secret: "  s3cret \n",
+    });
     const flags = Flags.from({
       "e2b-domain": "example.com",
       "e2b-namespace": "own",
@@ -126,6 +134,7 @@ describe("load", () => {
       "e2b-api-key-file": paths.keys,
       "e2b-template-aliases": paths.aliases,
       "e2b-envd-secret-file": paths.secret,
+      "e2b-cors-origins": "https://A.example, http://localhost:3000",
     });
     const loaded = await flags.load();
     const inventory = new StaticInventorySource();
@@ -136,7 +145,7 @@ describe("load", () => {
       namespace: "own",
       keys: [
         { key: "k1", namespace: "own" },
-        { key: "k2", namespace: "team" },
+        { key: "k2", namespace: "team", limits: { maxSandboxes: 3 } },
       ],
       allowAnonymous: false,
       aliases: [{ alias: "base", image: "image:1", size: "medium" }],
@@ -144,6 +153,7 @@ describe("load", () => {
       envdVersion: "0.4.0",
       builds: undefined,
       defaultTimeoutSeconds: 300,
+      corsOrigins: ["https://a.example", "http://localhost:3000"],
     });
   });
 

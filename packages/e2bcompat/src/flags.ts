@@ -4,6 +4,8 @@ import { checkNamespace, parseKeyFile } from "./api-keys.ts";
 import type { ApiKey } from "./api-keys.ts";
 import { BuildFlags } from "./build-flags.ts";
 import type { BuildOptions } from "./builds/build-options.ts";
+import { parseOrigins } from "./cors.ts";
+import type { CorsOrigins } from "./cors.ts";
 import { parseSeconds } from "./duration.ts";
 import { checkEnvdVersion } from "./envd-version.ts";
 import { E2bError } from "./errors.ts";
@@ -39,6 +41,7 @@ export class Flags {
   readonly apiKeyFile: string | undefined;
   readonly templateAliasFile: string | undefined;
   readonly envdSecretFile: string | undefined;
+  readonly corsOrigins: CorsOrigins;
   readonly builds: BuildFlags;
 
   private constructor(argv: FlagArguments) {
@@ -69,6 +72,8 @@ export class Flags {
     this.templateAliasFile =
       (textFlag(argv, "e2b-template-aliases") ?? textFlag(argv, "e2b-template-alias-file")) || undefined;
     this.envdSecretFile = textFlag(argv, "e2b-envd-secret-file") || undefined;
+    const origins = textFlag(argv, "e2b-cors-origins") || "*";
+    this.corsOrigins = namingFlag("e2b-cors-origins", () => parseOrigins(origins));
     this.builds = BuildFlags.from(argv);
   }
 
@@ -86,13 +91,19 @@ export class Flags {
       "e2b-default-timeout": textOption("Lease of a sandbox whose creator names none, and of a refresh", {
         default: `${DEFAULT_TIMEOUT_SECONDS}s`,
       }),
-      "e2b-api-key-file": textOption('File of API keys, one "key" or "key namespace" per line'),
+      "e2b-api-key-file": textOption(
+        'File of API keys, one "key [namespace [max_sandboxes=N] [create_per_minute=N]]" per line',
+      ),
       "e2b-allow-anonymous": switchOption("Serve everybody when no key is configured"),
       "e2b-template-aliases": textOption('File of template names, one "alias image [small|medium|large]" per line', {
         alias: "e2b-template-alias-file",
       }),
       "e2b-envd-secret-file": textOption(
         "File with the secret of derived access tokens; needed for environment variables",
+      ),
+      "e2b-cors-origins": textOption(
+        'Web pages that may use the API: "*", "none", or origins with commas; "*" never counts in anonymous use',
+        { default: "*" },
       ),
       ...BuildFlags.options(),
     };
@@ -108,7 +119,7 @@ export class Flags {
    * `invalid_file`; no message shows a secret.
    */
   async load(): Promise<LoadedFlags> {
-    const { bindAddress, domain, namespace, envdVersion, defaultTimeoutSeconds, allowAnonymous } = this;
+    const { bindAddress, domain, namespace, envdVersion, defaultTimeoutSeconds, allowAnonymous, corsOrigins } = this;
     checkDomain(domain);
     const keys =
       this.apiKeyFile === undefined
@@ -153,6 +164,7 @@ export class Flags {
         envdSecret,
         envdVersion,
         defaultTimeoutSeconds,
+        corsOrigins,
         builds,
       }),
     };

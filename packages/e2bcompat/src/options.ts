@@ -3,6 +3,8 @@ import { checkNamespace, createKeyRing } from "./api-keys.ts";
 import type { ApiKey, KeyRing } from "./api-keys.ts";
 import { resolveBuildOptions } from "./builds/build-options.ts";
 import type { BuildOptions, BuildSettings } from "./builds/build-options.ts";
+import { createCors } from "./cors.ts";
+import type { Cors, CorsOrigins } from "./cors.ts";
 import { checkEnvdVersion } from "./envd-version.ts";
 import { E2bError } from "./errors.ts";
 import { createAliasTable } from "./template-aliases.ts";
@@ -33,10 +35,11 @@ export interface ServerOptions {
   /** Serve template builds, which needs `envdSecret`. @default off */
   readonly builds?: BuildOptions | undefined;
   /**
-   * Let pages of any origin use the API with a key. Never in anonymous use, where every page could.
-   * @default true
+   * Pages of which origins may use the API with a key. In anonymous use every page could: there it is off unless origins
+   * are listed.
+   * @default "*"
    */
-  readonly cors?: boolean | undefined;
+  readonly corsOrigins?: CorsOrigins | undefined;
   /** @default silent */
   readonly logger?: Logger | undefined;
   /** How long `serve` lets requests in flight finish, in milliseconds. @default 10000 */
@@ -60,7 +63,7 @@ export interface Settings {
   readonly aliases: AliasTable;
   readonly envdSecret: string | undefined;
   readonly builds: BuildSettings | undefined;
-  readonly cors: boolean;
+  readonly cors: Cors;
   readonly logger: Logger;
   readonly drainTimeoutMs: number;
   readonly bodyIdleTimeoutMs: number;
@@ -95,6 +98,7 @@ export function resolveOptions(options: ServerOptions): Settings {
     namespace = DEFAULT_NAMESPACE,
     envdVersion = DEFAULT_ENVD_VERSION,
     defaultTimeoutSeconds = DEFAULT_TIMEOUT_SECONDS,
+    corsOrigins = "*",
     drainTimeoutMs = 10_000,
     bodyIdleTimeoutMs = 60_000,
   } = options;
@@ -124,7 +128,7 @@ export function resolveOptions(options: ServerOptions): Settings {
     aliases: createAliasTable(options.aliases ?? []),
     envdSecret: options.envdSecret,
     builds: options.builds === undefined ? undefined : resolveBuildOptions(options.builds),
-    cors: (options.cors ?? true) && keys.length > 0,
+    cors: createCors(corsOrigins === "*" && keys.length === 0 ? "none" : corsOrigins),
     logger: options.logger ?? SILENT,
     drainTimeoutMs,
     bodyIdleTimeoutMs,

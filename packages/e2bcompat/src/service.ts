@@ -33,9 +33,12 @@ export interface Service {
   readonly abandon: (node: string, id: string) => Promise<void>;
 }
 
+/** Whatever a client writes into a path must not fill the log. */
+const MAX_LOGGED_ID = 128;
+
 /** The sandbox that a request is about, in the namespace of its key. Throws `not_found`. */
 export function findSandbox(service: Service, call: Call, asked: string): Promise<Sandbox> {
-  call.sandboxId = asked;
+  call.sandboxId = asked.slice(0, MAX_LOGGED_ID);
   return lookUp(service, call, asked);
 }
 
