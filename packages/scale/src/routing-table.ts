@@ -11,6 +11,9 @@ export interface Candidate {
 /** Template names come from requests: this many keys are remembered per generation. */
 const MAX_KEYS = 256;
 
+/** How many ways there are to write one pool key: a node that lists more of it would only push itself forward. */
+const SPELLINGS = 4;
+
 /** Every pool entry with warm sandboxes for this key. A node with two matching entries is there twice, on purpose. */
 export function warmCandidates(nodes: readonly NodePools[], pool: PoolKey): readonly Candidate[] {
   const wanted = canonicalPool(pool);
@@ -19,9 +22,14 @@ export function warmCandidates(nodes: readonly NodePools[], pool: PoolKey): read
     if (node.address === "") {
       continue;
     }
+    let matches = 0;
     for (const held of node.pools) {
       if (held.warm > 0 && held.template === pool.template && canonicalPool(held) === wanted) {
         candidates.push({ node, warm: held.warm });
+        matches += 1;
+        if (matches === SPELLINGS) {
+          break;
+        }
       }
     }
   }

@@ -303,6 +303,27 @@ describe("sampling", () => {
     expect(table.nodeAt("cold:1")?.node).toBe("cold");
   });
 
+  it("C18: lets no node push itself forward by listing a pool more often than its key can be written", () => {
+    const spellings = ["none", ""].flatMap((net) => ["small", ""].map((size) => ({ ...POOL, net, size })));
+    const pools = spellings.map((key) => ({ ...key, warm: 2, target: 2 }));
+    const [many, four, one] = [1000, 1, 0].map((times, at) => ({
+      node: `n${at}`,
+      address: `n${at}:1`,
+      pools: times === 0 ? pools.slice(3) : Array.from({ length: times }, () => pools).flat(),
+      templates: [],
+    }));
+    const picked = warmCandidates(
+      [many, four, one].filter((node) => node !== undefined),
+      POOL,
+    );
+    const times = Object.groupBy(picked, (candidate) => candidate.node.node);
+    expect(Object.entries(times).map(([node, found]) => `${node} ${found?.length}`)).toStrictEqual([
+      "n0 4",
+      "n1 4",
+      "n2 1",
+    ]);
+  });
+
   it("works candidates out once per generation and key", async () => {
     const { source, store } = fleet({ a: 5 });
     const read = vi.spyOn(source, "nodeCapacities");
