@@ -42,7 +42,8 @@ export async function publish(
   { node, sandboxId, stamped, tags }: Finished,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { key, contentDigest } = await store.promote(node, sandboxId, stamped, { signal });
+  // A node that was asked is not stopped by the signal: should it promote after all, the next build replaces that.
+  const { key, contentDigest } = await orAborted(signal, store.promote(node, sandboxId, stamped, { signal }));
   const copies = await findCopies({ store, settings }, stamped, signal);
   const own = copies.find((copy) => copy.node === node && keyText(copy.row) === keyText(key));
   if (own?.row.contentDigest !== contentDigest) {
@@ -66,6 +67,22 @@ export async function publish(
   }
   await setTags({ store, templateWrites }, own, others, tags);
   return older.length === others.length;
+}
+
+/** Waits no longer than until the signal fires. Rejects with its reason then. */
+async function orAborted<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const onAbort = (): void => reject(signal.reason as Error);
+  signal.addEventListener("abort", onAbort, { once: true });
+  if (signal.aborted) {
+    onAbort();
+  }
+  promise.catch(() => undefined);
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
 }
 
 /** Asks all nodes: inventory may not show a copy that was just made. */
