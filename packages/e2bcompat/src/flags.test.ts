@@ -68,7 +68,7 @@ describe("Flags", () => {
         corsOrigins: "*",
         builds: BuildFlags.from({}),
       });
-      expect({ ...Flags.from(argv).builds }).toStrictEqual({
+      expect(Object.fromEntries(Object.entries(Flags.from(argv).builds))).toStrictEqual({
         on: false,
         parallel: 2,
         timeoutSeconds: 1800,
