@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { EnvdClientError } from "@org/envd-client";
 import { isScaleError } from "@org/scale";
 import type { Assignment, PoolKey } from "@org/scale";
@@ -99,24 +100,48 @@ export async function runBuild(
   }
 }
 
-async function claim({ service, plan, timeoutSeconds, signal }: Run): Promise<Assignment> {
-  const { template, net, size } = plan.pool;
-  try {
-    return await service.store.claim(plan.namespace, service.newName(), plan.pool, {
-      ttlSeconds: timeoutSeconds,
-      uniqueName: true,
-      signal,
-    });
-  } catch (error) {
-    if (!isScaleError(error, "no_warm_capacity")) {
-      throw error;
+/** How long a build waits for a pool to have a warm sandbox again. */
+const CLAIM_WAIT_MS = 30_000;
+const CLAIM_PAUSE_MS = 500;
+
+/** Claims the base. A pool that was emptied a moment ago is waited for, since nobody waits for the build's first second. */
+async function claim(run: Run): Promise<Assignment> {
+  const { service, plan, timeoutSeconds, signal } = run;
+  const until = performance.now() + CLAIM_WAIT_MS;
+  for (;;) {
+    try {
+      const options = { ttlSeconds: timeoutSeconds, uniqueName: true, signal };
+      return await service.store.claim(plan.namespace, service.newName(), plan.pool, options);
+    } catch (error) {
+      if (!isScaleError(error, "no_warm_capacity")) {
+        throw error;
+      }
+      if (!isPooled(run) || performance.now() > until) {
+        throw noWarmBase(plan.pool, error);
+      }
+      await sleep(CLAIM_PAUSE_MS, undefined, { signal });
     }
-    throw new E2bError(
-      "unavailable",
-      `no warm sandbox of ${template} (${net}, ${size}); a pool must serve the build's image and size`,
-      { cause: error },
-    );
   }
+}
+
+/** Whether some node means to keep sandboxes of the base warm. */
+function isPooled({ service, plan: { pool } }: Run): boolean {
+  return service.settings.inventory
+    .nodeCapacities()
+    .some(({ pools }) =>
+      pools.some(
+        ({ template, net, size, target }) =>
+          target > 0 && template === pool.template && (net || "none") === pool.net && (size || "small") === pool.size,
+      ),
+    );
+}
+
+function noWarmBase({ template, net, size }: PoolKey, cause: unknown): E2bError {
+  return new E2bError(
+    "unavailable",
+    `no warm sandbox of ${template} (${net}, ${size}); a pool must serve the build's image and size`,
+    { cause },
+  );
 }
 
 /** The guest, over the sandbox's own relay, which keeps it awake. */

@@ -244,6 +244,17 @@ describe("the base of a build", () => {
     expect(reply.body.reason.logEntries).toMatchObject([{ level: "error", step: "base", message }]);
   });
 
+  it("is waited for while its pool is being filled", async () => {
+    const { fleet } = site({ pools: [{ template: IMAGE, net: "none", size: "small", warm: 0, target: 1 }] });
+    const buildId = await request(fleet);
+    await start(fleet, buildId);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect((await status(fleet, buildId)).body.status).toBe("building");
+    const pools = [{ template: IMAGE, net: "none", size: "small", warm: 1, target: 1 }];
+    fleet.source.put(fleet.node.inventory({ pools }));
+    expect((await ended(fleet, buildId)).body.status).toBe("ready");
+  });
+
   it("fails with the node's words when it refuses, and not with its name", async () => {
     const { fleet } = site();
     fleet.node.script("claim", answers(400, "quota of this tenant"));
