@@ -3,6 +3,7 @@ import { json } from "../answer.ts";
 import type { Answer } from "../answer.ts";
 import type { Call } from "../call.ts";
 import { claimSandbox } from "../claim-sandbox.ts";
+import { grantedSeconds } from "../granted-lease.ts";
 import { refuseUnsupported } from "../create-options.ts";
 import { E2bError } from "../errors.ts";
 import { stopIfGone } from "../gone.ts";
@@ -41,6 +42,7 @@ export async function create(service: Service, call: Call): Promise<Answer> {
     throw error;
   }
   const sandbox = { id, node, namespace: call.namespace, template, accessToken };
+  service.ends.leased(sandbox, grantedSeconds(body.timeout ?? settings.defaultTimeoutSeconds));
   const headers = service.limits.headers(call.access);
   return { ...json(201, sandboxReply(settings, sandbox), headers), undelivered: () => void abandon() };
 }

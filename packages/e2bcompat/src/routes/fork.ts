@@ -6,6 +6,7 @@ import { BUILT_PREFIX } from "../built-template.ts";
 import type { Call } from "../call.ts";
 import { daemonToken, dialDaemon } from "../daemon.ts";
 import { E2bError } from "../errors.ts";
+import { grantedSeconds } from "../granted-lease.ts";
 import { stopIfGone } from "../gone.ts";
 import { prepareGuest, readVariables } from "../guest.ts";
 import { sandboxReply } from "../present.ts";
@@ -75,6 +76,9 @@ export async function fork(service: Service, call: Call, asked: string): Promise
     await abandon();
     throw error;
   }
+  children.forEach((child) =>
+    service.ends.leased({ namespace, node: child.node, id: child.id }, grantedSeconds(lease.ttlSeconds)),
+  );
   const results = children.map((child) => ({
     sandbox: sandboxReply(settings, {
       id: child.id,

@@ -3,6 +3,7 @@ import type { Answer } from "../answer.ts";
 import { builtPrefix } from "../built-template.ts";
 import type { Call } from "../call.ts";
 import { pageOptions } from "../list-page.ts";
+import { secondsLeft } from "../granted-lease.ts";
 import { encodeCursor, parseListQuery } from "../list-query.ts";
 import { sandboxDetail } from "../present.ts";
 import { findSandbox } from "../service.ts";
@@ -22,6 +23,10 @@ export async function get(service: Service, call: Call, asked: string): Promise<
     metadata: sandbox.metadata ?? listed.metadata,
     claimedAt: sandbox.claimedAt ?? listed.claimedAt,
   };
+  const left = secondsLeft(record, settings.now());
+  if (left !== undefined) {
+    service.ends.leased(listed, left);
+  }
   const live = { paused: record.paused || record.archived, deadline: record.deadline };
   return json(200, sandboxDetail(settings, known, live, settings.now()));
 }
