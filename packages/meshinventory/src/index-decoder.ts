@@ -1,25 +1,13 @@
 import type { InventoryEntry } from "@org/scale";
 import { entryFromRow } from "@org/scale/sandboxd";
 import { readIndex, readSandboxRow } from "@org/sandboxd-client/wire";
+import { RowCut, type Rows } from "./index-rows.ts";
+import { hashOfId, RowLookup, standsAt } from "./row-lookup.ts";
 import type { Steps } from "./turns.ts";
 
-/** A reply cut into rows: row `i` is `body[starts[i]..ends[i]]` and became `entries[i]`. */
-interface Rows {
-  readonly body: Buffer;
-  readonly count: number;
-  readonly starts: Uint32Array;
-  readonly ends: Uint32Array;
-  readonly entries: readonly InventoryEntry[];
-  /** Whether a row is among them that the reply before did not have. */
-  readonly fresh: boolean;
-}
-
 const HEAD = Buffer.from('{"sandboxes":[');
-const ID = Buffer.from('{"id":"');
 /** Brackets and white space behind the last row. */
 const MAX_TAIL = 16;
-/** Rows that are compared at once while nothing changes. */
-const RUN = 16;
 /** Rows that are found, or bytes that are read anew, in one step. */
 const ROWS_PER_STEP = 4096;
 const BYTES_PER_STEP = 32 * 1024;
@@ -36,6 +24,9 @@ const COMMA = 0x2c;
  * thousands of rows of which few have. A row whose bytes were seen in the last reply keeps its entry, whatever place it
  * moved to; any other row is parsed by itself. A JSON object ends where its braces balance, so bytes that were a whole
  * object once are a whole object wherever they start. What is not written as nodes write it is parsed as a whole.
+ *
+ * Nodes promise no order. Entries keep the one in which they were first seen, so that readers of two replies in a row
+ * find what changed by walking both side by side.
  */
 export class IndexDecoder {
   #body: Buffer | undefined;
@@ -49,35 +40,19 @@ export class IndexDecoder {
    */
   *decode(body: Buffer): Steps<readonly InventoryEntry[]> {
     if (this.#body?.equals(body) === true) {
-      this.#body = body;
       this.#rows = this.#rows === undefined ? undefined : { ...this.#rows, body };
-      return this.#entries;
-    }
-    const rows = yield* cutRows(body, this.#rows);
-    const entries = rows?.entries ?? parseWhole(body);
-    if (rows?.fresh === true || !sameEntries(this.#entries, entries)) {
-      this.#entries = Object.freeze(entries);
+    } else {
+      const rows = yield* cutRows(body, this.#rows);
+      const entries = rows?.entries ?? parseWhole(body);
+      if (entries !== this.#rows?.entries && (entries.length > 0 || this.#entries.length > 0)) {
+        // A copy of its own: copying a frozen array is slow, and the next reply begins with that.
+        this.#entries = Object.freeze(entries.slice());
+      }
+      this.#rows = rows;
     }
     this.#body = body;
-    this.#rows = rows;
     return this.#entries;
   }
-}
-
-/** Whether two lists hold the same entry objects, in any order. */
-function sameEntries(a: readonly InventoryEntry[], b: readonly InventoryEntry[]): boolean {
-  if (a.length !== b.length) {
-    return false;
-  }
-  let at = 0;
-  while (at < a.length && a[at] === b[at]) {
-    at += 1;
-  }
-  if (at === a.length) {
-    return true;
-  }
-  const rest = new Set(a.slice(at));
-  return rest.size === a.length - at && b.slice(at).every((entry) => rest.delete(entry));
 }
 
 function* cutRows(body: Buffer, before: Rows | undefined): Steps<Rows | undefined> {
@@ -85,10 +60,7 @@ function* cutRows(body: Buffer, before: Rows | undefined): Steps<Rows | undefine
     return undefined;
   }
   const lookup = before === undefined ? undefined : new RowLookup(body, before);
-  const starts: number[] = [];
-  const ends: number[] = [];
-  const entries: InventoryEntry[] = [];
-  let fresh = false;
+  const cut = new RowCut(body, before);
   let at = HEAD.length;
   let [rowsSeen, bytesRead] = [0, 0];
   for (;;) {
@@ -100,19 +72,9 @@ function* cutRows(body: Buffer, before: Rows | undefined): Steps<Rows | undefine
       return undefined;
     }
     const found = lookup?.find(at) ?? 0;
-    let end = at;
-    if (before !== undefined && lookup !== undefined && found > 0) {
-      const shift = at - (before.starts[lookup.first] ?? 0);
-      for (let row = lookup.first; row < lookup.first + found; row += 1) {
-        const entry = before.entries[row];
-        if (entry === undefined) {
-          return undefined;
-        }
-        end = (before.ends[row] ?? 0) + shift;
-        starts.push((before.starts[row] ?? 0) + shift);
-        ends.push(end);
-        entries.push(entry);
-      }
+    let end: number;
+    if (lookup !== undefined && found > 0) {
+      end = cut.keep(at, lookup.first, found);
       rowsSeen += found;
     } else {
       end = endOfObject(body, at);
@@ -120,10 +82,7 @@ function* cutRows(body: Buffer, before: Rows | undefined): Steps<Rows | undefine
       if (entry === undefined) {
         return undefined;
       }
-      starts.push(at);
-      ends.push(end);
-      entries.push(entry);
-      fresh = true;
+      cut.add(at, end, entry, lookup?.hash ?? hashOfId(body, at), lookup?.sameId ?? -1);
       bytesRead += end - at;
     }
     if (body[end] === COMMA) {
@@ -131,138 +90,10 @@ function* cutRows(body: Buffer, before: Rows | undefined): Steps<Rows | undefine
       continue;
     }
     // Nothing may follow the list: another member could be a second list.
-    if (body.length - end > MAX_TAIL || !/^\][ \t\r\n]*\}[ \t\r\n]*$/.test(body.toString("latin1", end))) {
-      return undefined;
-    }
-    const [startsOf, endsOf] = [new Uint32Array(starts), new Uint32Array(ends)];
-    return { body, count: entries.length, starts: startsOf, ends: endsOf, entries, fresh };
+    return body.length - end <= MAX_TAIL && /^\][ \t\r\n]*\}[ \t\r\n]*$/.test(body.toString("latin1", end))
+      ? cut.finish()
+      : undefined;
   }
-}
-
-/** Finds rows of the last reply again. Where rows keep their order whole runs are found at once. */
-class RowLookup {
-  readonly #body: Buffer;
-  readonly #before: Rows;
-  #table: IdTable | undefined;
-  #next = 0;
-  #orderly = true;
-  /** The first row found. */
-  first = 0;
-
-  constructor(body: Buffer, before: Rows) {
-    this.#body = body;
-    this.#before = before;
-  }
-
-  /** How many rows of the last reply, from `first` on, stand at `at` in a row; 0 when the one there is new. */
-  find(at: number): number {
-    const next = this.#next;
-    if (this.#orderly) {
-      if (next + RUN <= this.#before.count && this.#rowsStandAt(at, next, next + RUN - 1)) {
-        return this.#found(next, RUN);
-      }
-      if (next < this.#before.count && this.#rowsStandAt(at, next, next)) {
-        return this.#found(next, 1);
-      }
-    }
-    const hash = hashOfId(this.#body, at);
-    if (hash === 0) {
-      return 0;
-    }
-    if (this.#orderly && hash === hashOfId(this.#before.body, this.#before.starts[next] ?? 0)) {
-      // The same sandbox with other bytes: the rows behind it are expected to follow.
-      this.#next = next + 1;
-      return 0;
-    }
-    this.#table ??= new IdTable(this.#before);
-    const row = this.#table.rowOf(hash, (candidate) => this.#rowsStandAt(at, candidate, candidate));
-    if (row >= 0) {
-      // Trust the order again as soon as rows follow each other.
-      this.#orderly = row === next;
-      return this.#found(row, 1);
-    }
-    const sameId = this.#table.rowOf(hash, () => true);
-    if (sameId >= 0) {
-      this.#orderly = sameId === next;
-      this.#next = sameId + 1;
-    }
-    return 0;
-  }
-
-  #found(first: number, count: number): number {
-    this.first = first;
-    this.#next = first + count;
-    return count;
-  }
-
-  #rowsStandAt(at: number, first: number, last: number): boolean {
-    const { body, starts, ends } = this.#before;
-    const start = starts[first] ?? 0;
-    const end = ends[last] ?? 0;
-    const until = at + end - start;
-    return until <= this.#body.length && this.#body.compare(body, start, end, at, until) === 0;
-  }
-}
-
-/** Rows by the hash of their ids, open addressing. Candidates of one hash are compared by their bytes. */
-class IdTable {
-  readonly #hashes: Uint32Array;
-  readonly #rows: Int32Array;
-  readonly #mask: number;
-
-  constructor({ body, count, starts }: Rows) {
-    const size = 2 ** Math.ceil(Math.log2(count * 2 + 1));
-    this.#mask = size - 1;
-    this.#hashes = new Uint32Array(size);
-    this.#rows = new Int32Array(size);
-    for (let row = 0; row < count; row += 1) {
-      const hash = hashOfId(body, starts[row] ?? 0);
-      if (hash !== 0) {
-        let slot = hash & this.#mask;
-        while (this.#hashes[slot] !== 0) {
-          slot = (slot + 1) & this.#mask;
-        }
-        this.#hashes[slot] = hash;
-        this.#rows[slot] = row;
-      }
-    }
-  }
-
-  /** The first row of this hash that is accepted, or -1. */
-  rowOf(hash: number, accept: (row: number) => boolean): number {
-    for (let slot = hash & this.#mask; this.#hashes[slot] !== 0; slot = (slot + 1) & this.#mask) {
-      const row = this.#rows[slot] ?? -1;
-      if (this.#hashes[slot] === hash && accept(row)) {
-        return row;
-      }
-    }
-    return -1;
-  }
-}
-
-/** FNV-1a of the id of the row that starts here; 0 when the row does not begin with its id. */
-function hashOfId(body: Buffer, start: number): number {
-  if (!standsAt(body, start, ID)) {
-    return 0;
-  }
-  let hash = 0x811c9dc5;
-  for (let at = start + ID.length; at < body.length; at += 1) {
-    const byte = body[at] ?? QUOTE;
-    if (byte === QUOTE) {
-      return hash >>> 0 || 1;
-    }
-    hash = Math.imul(hash ^ byte, 0x01000193);
-  }
-  return 0;
-}
-
-function standsAt(body: Buffer, at: number, what: Buffer): boolean {
-  for (let offset = 0; offset < what.length; offset += 1) {
-    if (body[at + offset] !== what[offset]) {
-      return false;
-    }
-  }
-  return true;
 }
 
 /** @throws Error for a reply that is no index. */
