@@ -27,6 +27,8 @@ interface NodeWrites {
   asOfMs: number | undefined;
   /** The overlay's version at the last change of what these writes add to the view. */
   version: number;
+  /** When the last of them was made. */
+  lastAt: number;
   readonly patches: Map<string, Patch>;
   /** Ids we claimed, by qualified name. */
   readonly madeByName: Map<string, Set<string>>;
@@ -35,6 +37,8 @@ interface NodeWrites {
 }
 
 const DEFAULT_MAX_PATCHES = 65_536;
+/** How long a node that cannot be read keeps its writes: it may come back with an old view, but not after so long. */
+const ABSENT_MS = 15 * 60_000;
 const NO_IDS: ReadonlySet<string> = new Set();
 
 /**
@@ -165,8 +169,8 @@ export class Overlay {
   }
 
   /**
-   * Compares all writes with the current views and forgets those that every later view shows by itself. Does work only
-   * for nodes whose view is new.
+   * Compares all writes with the current views and forgets those that every later view shows by itself, and those to
+   * nodes that are long gone. Does work only for nodes whose view is new.
    */
   prune(): void {
     for (const [node, writes] of this.#nodes) {
@@ -175,9 +179,14 @@ export class Overlay {
   }
 
   #pruneNode(node: string, writes: NodeWrites): void {
-    // A node that is unreadable for now may come back with an old view.
     const asOfMs = this.#source.nodeInventory(node)?.asOfMs;
-    if (asOfMs === undefined || asOfMs === writes.asOfMs) {
+    if (asOfMs === undefined) {
+      if (performance.now() - writes.lastAt > ABSENT_MS) {
+        this.#forgetAll(node, writes);
+      }
+      return;
+    }
+    if (asOfMs === writes.asOfMs) {
       return;
     }
     // Also a write that stays may have lost a part: whoever laid these writes over the last view must do it again.
@@ -195,7 +204,14 @@ export class Overlay {
     if (writes !== undefined) {
       this.#pruneNode(node, writes);
     }
-    writes ??= { asOfMs: undefined, version: 0, patches: new Map(), madeByName: new Map(), unusual: new Set() };
+    writes ??= {
+      asOfMs: undefined,
+      version: 0,
+      lastAt: 0,
+      patches: new Map(),
+      madeByName: new Map(),
+      unusual: new Set(),
+    };
     // Pruning may have let go of it.
     this.#nodes.set(node, writes);
     const at = performance.now();
@@ -210,9 +226,16 @@ export class Overlay {
       this.#size += 1;
     }
     patch.lastAt = at;
+    writes.lastAt = at;
     this.#changed(writes);
     this.#changedId(node, id);
     return { writes, patch };
+  }
+
+  #forgetAll(node: string, writes: NodeWrites): void {
+    for (const [id, patch] of writes.patches) {
+      this.#forget(node, writes, id, patch);
+    }
   }
 
   #forgetOldest(): void {

@@ -296,6 +296,39 @@ describe("our own writes", () => {
     }
   });
 
+  it("to a node that is gone are forgotten a quarter of an hour after the last of them", () => {
+    const now = vi.spyOn(performance, "now");
+    try {
+      const source = new StaticInventorySource([{ node: "seen", asOfMs: 0 }]);
+      const overlay = new Overlay(source);
+      const at = (minutes: number): void => void now.mockReturnValue(minutes * 60_000 + 1);
+      at(0);
+      for (const node of ["seen", "never seen"]) {
+        overlay.released(node, "sb_1");
+        overlay.claimed(node, { name: "n/x", id: "sb_2", phase: "Running" });
+      }
+      overlay.prune();
+      source.remove("seen");
+      at(10);
+      overlay.phase("seen", "sb_2", "Hibernated");
+      at(14.9);
+      overlay.prune();
+      expect(overlay.size).toBe(4);
+      at(15.1);
+      overlay.prune();
+      expect([...overlay.nodes()]).toStrictEqual(["seen"]);
+      at(24.9);
+      overlay.prune();
+      expect([...overlay.idsOn("seen")]).toStrictEqual(["sb_1", "sb_2"]);
+      at(25.1);
+      overlay.prune();
+      expect(overlay.size).toBe(0);
+      expect([...overlay.nodes()]).toStrictEqual([]);
+    } finally {
+      now.mockRestore();
+    }
+  });
+
   it("forget one claim of a name and keep the others", () => {
     const source = new StaticInventorySource();
     const overlay = new Overlay(source, 2);
