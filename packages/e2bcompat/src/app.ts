@@ -189,6 +189,7 @@ function write({ incoming, outgoing, closing }: Direct, answer: Answer): Respons
  * middleware, so that the application costs the same alone and inside another one.
  */
 export function createApp(service: Service): Hono {
+  const { ends } = service;
   const { logger, keys, cors } = service.settings;
   const app = new Hono();
 
@@ -211,7 +212,11 @@ export function createApp(service: Service): Hono {
     if (level !== undefined) {
       logger[level]({ requestId, route: pattern, sandboxId, err: error }, "request failed");
     }
-    return gone ? failure(CLIENT_GONE, "the client closed the request") : answer;
+    if (gone) {
+      return failure(CLIENT_GONE, "the client closed the request");
+    }
+    const why = answer.status === 404 && sandboxId !== undefined ? ends.explain(call.namespace, sandboxId) : undefined;
+    return why === undefined ? answer : failure(404, `sandbox not found: ${why}`);
   };
 
   const guarded =

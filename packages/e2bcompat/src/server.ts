@@ -6,12 +6,15 @@ import { CreateLimits } from "./create-limits.ts";
 import { createBuilds } from "./builds/build-registry.ts";
 import { createGuestLogs } from "./guest-logs.ts";
 import { createGuestMetrics } from "./guest-metrics.ts";
+import { KnownEnds } from "./known-ends.ts";
 import { resolveOptions } from "./options.ts";
 import type { ServerOptions } from "./options.ts";
 import { rfc3339 } from "./present.ts";
+import { SandboxGate } from "./sandbox-gate.ts";
 import { createSandboxNames } from "./sandbox-name.ts";
 import { serveHttp } from "./serve.ts";
 import type { ServeOptions } from "./serve.ts";
+import { SharedWakes } from "./shared-wakes.ts";
 import { createSnapshots } from "./snapshots.ts";
 import { createTemplateCatalog } from "./template-catalog.ts";
 import { createTemplateWrites } from "./template-writes.ts";
@@ -65,6 +68,9 @@ export function createServer(store: SandboxStore, options: ServerOptions): E2bSe
     guestMetrics: createGuestMetrics(settings, store),
     snapshots: createSnapshots(settings, store),
     limits,
+    ends: new KnownEnds({ inventory: settings.inventory, now: settings.now }),
+    gate: new SandboxGate(),
+    wakes: new SharedWakes(store),
     builds,
     uploads: settings.builds?.uploads,
     newName,

@@ -7,7 +7,10 @@ import type { Call } from "./call.ts";
 import type { CreateLimits } from "./create-limits.ts";
 import type { GuestLogs } from "./guest-logs.ts";
 import type { GuestMetrics } from "./guest-metrics.ts";
+import type { KnownEnds } from "./known-ends.ts";
 import type { Settings } from "./options.ts";
+import type { SandboxGate } from "./sandbox-gate.ts";
+import type { SharedWakes } from "./shared-wakes.ts";
 import type { Snapshots } from "./snapshots.ts";
 import type { Templates } from "./template-catalog.ts";
 import type { TemplateWrites } from "./template-writes.ts";
@@ -24,6 +27,11 @@ export interface Service {
   readonly guestMetrics: GuestMetrics;
   readonly snapshots: Snapshots;
   readonly limits: CreateLimits;
+  /** What is known of sandboxes that are gone. */
+  readonly ends: KnownEnds;
+  /** Keeps a pause and a wake of one sandbox apart. */
+  readonly gate: SandboxGate;
+  readonly wakes: SharedWakes;
   /** Absent when builds are off. */
   readonly builds: Builds | undefined;
   readonly uploads: UploadStore | undefined;
@@ -43,9 +51,12 @@ export function findSandbox(service: Service, call: Call, asked: string): Promis
 }
 
 /** One of several sandboxes that a request names, in the namespace of its key. Throws `not_found`. */
-export function lookUp(service: Service, call: Call, asked: string): Promise<Sandbox> {
+export async function lookUp(service: Service, call: Call, asked: string): Promise<Sandbox> {
   const matches = (claimId: string): boolean => matchesSandboxId(claimId, asked);
-  return service.store.getByClaimId(call.namespace, claimIdFromPublic(asked), matches, { signal: call.signal });
+  const { store, ends } = service;
+  const found = await store.getByClaimId(call.namespace, claimIdFromPublic(asked), matches, { signal: call.signal });
+  ends.seen(found);
+  return found;
 }
 
 /** The token that clients present for a sandbox; `undefined` on nodes that give sandboxes none. */

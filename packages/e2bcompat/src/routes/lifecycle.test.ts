@@ -403,6 +403,10 @@ describe("a client that hangs up during a verb", () => {
     fleet.node.script(verb, (call) => {
       client.abort();
       seen = call.signal;
+      if (verb === "wake") {
+        const row = fleet.node.sandboxes[0]!;
+        fleet.node.hold({ ...row, entry: { ...row.entry, phase: "Running" } });
+      }
     });
     await fleet.send(method, `/sandboxes/${id}${path}`, undefined, { signal: client.signal }).catch(() => undefined);
     expect(fleet.calls(verb)).toHaveLength(1);
