@@ -29,14 +29,14 @@ export class IdQuery implements FinderQuery {
   unanswered = 0;
   readonly #overlay: Overlay;
   readonly #namespace: string;
-  readonly #id: string;
+  readonly id: string;
   readonly #match: (claimId: string) => boolean;
 
   constructor(overlay: Overlay, namespace: string, id: string, match: (claimId: string) => boolean) {
     this.key = claimKey(namespace, id);
     this.#overlay = overlay;
     this.#namespace = namespace;
-    this.#id = id;
+    this.id = id;
     this.#match = match;
   }
 
@@ -46,18 +46,18 @@ export class IdQuery implements FinderQuery {
 
   inView(view: NodeInventory, index: ViewIndex): InventoryEntry | undefined {
     return (
-      this.#resolve(view, this.#id, index.byId(this.#id)) ??
-      firstOf(index.unusual(), (entry) => this.#resolve(view, entry.id, entry)) ??
-      firstOf(this.#overlay.unusualOn(view.node), (claimId) => this.#resolve(view, claimId, index.byId(claimId)))
+      this.resolve(view, this.id, index.byId(this.id)) ??
+      firstOf(index.unusual(), (entry) => this.resolve(view, entry.id, entry)) ??
+      firstOf(this.#overlay.unusualOn(view.node), (claimId) => this.resolve(view, claimId, index.byId(claimId)))
     );
   }
 
   goneFrom(node: string, asOfMs: number): boolean {
-    return this.#overlay.isGone(node, this.#id, asOfMs);
+    return this.#overlay.isGone(node, this.id, asOfMs);
   }
 
   ask(client: NodeClient, signal: AbortSignal): Promise<readonly NodeSandbox[]> {
-    return askForId(client, this.#id, signal);
+    return askForId(client, this.id, signal);
   }
 
   accepts(entry: InventoryEntry): boolean {
@@ -68,7 +68,8 @@ export class IdQuery implements FinderQuery {
     );
   }
 
-  #resolve(view: NodeInventory, id: string, listed: InventoryEntry | undefined): InventoryEntry | undefined {
+  /** What a view and our own writes say of one id, when that is accepted. */
+  resolve(view: NodeInventory, id: string, listed: InventoryEntry | undefined): InventoryEntry | undefined {
     const now = this.#overlay.resolve(view.node, id, listed, view.asOfMs);
     return now !== undefined && this.accepts(now) ? now : undefined;
   }

@@ -79,7 +79,8 @@ function compareNode(
   right.forEach((entry) => come(node, entry));
 }
 
-interface Difference {
+/** Entries that two lists do not share. */
+export interface EntryDifference {
   readonly left: readonly InventoryEntry[];
   readonly right: readonly InventoryEntry[];
 }
@@ -88,7 +89,7 @@ interface Difference {
  * Entries on one side only, in one pass as long as both keep the same order. An entry that moved too far may stand on
  * both sides.
  */
-function compareEntries(a: readonly InventoryEntry[], b: readonly InventoryEntry[]): Difference {
+export function compareEntries(a: readonly InventoryEntry[], b: readonly InventoryEntry[]): EntryDifference {
   if (a === b || a.length === 0 || b.length === 0) {
     return a === b ? { left: [], right: [] } : { left: a, right: b };
   }

@@ -6,6 +6,7 @@ import { firstHit, within } from "./first-hit.ts";
 import { describeFailure } from "./node-failures.ts";
 import { firstOf, HeldQuery, IdQuery, NameQuery } from "./finder-query.ts";
 import type { FinderQuery } from "./finder-query.ts";
+import { FleetIds } from "./fleet-ids.ts";
 import type { NodeIndex } from "./node-index.ts";
 import type { Overlay } from "./overlay.ts";
 import type { InventorySource, Logger, NodeClients, NodeSandbox } from "./ports.ts";
@@ -33,9 +34,11 @@ export interface FinderParts {
  */
 export class SandboxFinder {
   readonly #parts: FinderParts;
+  readonly #ids: FleetIds;
 
   constructor(parts: FinderParts) {
     this.#parts = parts;
+    this.#ids = new FleetIds(parts.source);
   }
 
   byName(namespace: string, name: string, signal: AbortSignal | undefined): Promise<Sandbox> {
@@ -108,7 +111,8 @@ export class SandboxFinder {
         }
       }
     }
-    const found = (await this.#sweep(query, signal)) ?? (await this.#askAll(query, asked, signal));
+    const listed = query instanceof IdQuery ? this.#sweepIds(query, signal) : this.#sweep(query, signal);
+    const found = (await listed) ?? (await this.#askAll(query, asked, signal));
     if (found === undefined) {
       throw notFound();
     }
@@ -132,6 +136,30 @@ export class SandboxFinder {
     } catch (error) {
       throw signal?.aborted === true ? abortedError(signal) : error;
     }
+  }
+
+  /** Looks where an id is listed, where we wrote, and where ids are that only a predicate can compare. */
+  async #sweepIds(query: IdQuery, signal: AbortSignal | undefined): Promise<Sandbox | undefined> {
+    const { source, overlay } = this.#parts;
+    const ids = this.#ids;
+    await ids.refresh();
+    throwIfAborted(signal);
+    for (const { node, entry } of ids.at(query.id)) {
+      const view = source.nodeInventory(node);
+      const known = view !== undefined && ids.knows(view);
+      const now = known ? query.resolve(view, entry.id, entry) : undefined;
+      const found = now === undefined && !known ? this.#inView(view, node, query) : now && sandboxOf(node, now);
+      if (found !== undefined) {
+        return found;
+      }
+    }
+    for (const node of new Set([...overlay.nodes(), ...ids.unusualNodes()])) {
+      const found = this.#onNode(node, query);
+      if (found !== undefined) {
+        return found;
+      }
+    }
+    return undefined;
   }
 
   /** Looks through every inventory. Works out missing maps a few at a time, so that a big fleet holds nobody up. */
