@@ -153,6 +153,25 @@ it("a sandbox whose node will not release it is left to its lease", async () => 
   expect(released()).toHaveLength(tries);
 });
 
+it("an entry without an id is nothing that could be released", async () => {
+  const { nodes, source, store, released, errors } = fleet();
+  nodes.node("a").script("claim", fails(LOST));
+  await expect(store.claim("ns", "e2b-x", POOL, { uniqueName: true })).rejects.toMatchObject(lost);
+  const late = { name: "ns/e2b-x", claimRef: "ns/e2b-x", phase: "Running" } as const;
+  nodes.node("a").hold({ archived: false, entry: { ...late, id: "sb_00000000000000c1" } });
+  source.put({
+    node: "a",
+    entries: [
+      { ...late, id: "" },
+      { ...late, id: "sb_00000000000000c1" },
+    ],
+  });
+  await vi.advanceTimersByTimeAsync(2000);
+  await store.settled();
+  expect(released()).toStrictEqual(["sb_00000000000000c1"]);
+  expect(errors).toStrictEqual([]);
+});
+
 it("a source that throws costs a look, not the process", async () => {
   const { nodes, source, store, poll, ids, errors } = fleet();
   nodes.node("a").script("claim", deliversLate(nodes));

@@ -330,6 +330,21 @@ describe("get", () => {
     expect(lists).not.toHaveBeenCalled();
   });
 
+  it.each(["Box.1", "SB_00000000000000A1"])("finds our own claim with the id %s by its public spelling", async (id) => {
+    const { store, source, nodes } = fleet({ a: [], b: [] });
+    source.put({ node: "b", pools: [{ template: "rt", warm: 1, target: 1 }] });
+    nodes.node("b").script("claim", () => ({ kind: "delivered", id, token: "t" }));
+    await store.claim("n", "x", { template: "rt" });
+    nodes.calls.length = 0;
+    const asked = id.toLowerCase();
+    const match = (claimId: string): boolean => claimId.toLowerCase() === asked;
+    await expect(store.getByClaimId("n", asked, match)).resolves.toMatchObject({ id, node: "b" });
+    await expect(store.getByClaimId("m", asked, match)).rejects.toMatchObject(notFound);
+    source.put({ node: "b", entries: [entry(id, "n/x")] });
+    await expect(store.getByClaimId("", asked, match)).resolves.toMatchObject({ id, node: "b" });
+    expect(nodes.calls.map((call) => call.verb)).toStrictEqual(["sandbox", "sandbox"]);
+  });
+
   it("finds ids that only the predicate can compare", async () => {
     const { store, nodes } = fleet({ a: [entry("Box.1", "n/x")], b: [entry("sb_1", "n/y")] });
     const published = (claimId: string): boolean => claimId.toLowerCase().replaceAll(".", "-") === "box-1";

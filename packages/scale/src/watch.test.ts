@@ -620,13 +620,14 @@ describe("the reader of a watch", () => {
   it("may ask for several events at once", async () => {
     const { store, put } = fleet({ a: [entry("sb_1", "n/x")] });
     const iterator = store.watch()[Symbol.asyncIterator]();
-    const reads = Promise.all([iterator.next(), iterator.next(), iterator.next()]);
-    put("a", entry("sb_1", "n/x"), entry("sb_2", "n/y"));
+    const reads = Promise.all([iterator.next(), iterator.next(), iterator.next(), iterator.next()]);
+    put("a", entry("sb_1", "n/x"), entry("sb_2", "n/y"), entry("sb_3", "n/z"));
     await tick();
     await expect(iterator.return?.()).resolves.toStrictEqual({ done: true, value: undefined });
     await expect(reads).resolves.toMatchObject([
       { done: false, value: { sandbox: { name: "x" } } },
       { done: false, value: { sandbox: { name: "y" } } },
+      { done: false, value: { sandbox: { name: "z" } } },
       { done: true },
     ]);
   });
