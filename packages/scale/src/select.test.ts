@@ -191,6 +191,16 @@ describe("select of one name", () => {
     await expect(ids(store, { ...named, labelSelector: `${PREFIX}/phase!=Running` })).resolves.toStrictEqual([id]);
   });
 
+  it("takes a listed claim of ours for what its node says of it", async () => {
+    const { store, source } = fleet({ a: [] });
+    const before = performance.now();
+    const { id } = await store.claim("n", "x", { template: "rt" });
+    // Read before we had the node's answer, and knows the sandbox all the same.
+    source.put({ node: "a", entries: [entry(id, "n/x", { phase: "Hibernated" })], asOfMs: before });
+    await expect(ids(store, { ...named, labelSelector: `${PREFIX}/phase=Running` })).resolves.toStrictEqual([]);
+    await expect(ids(store, { ...named, labelSelector: `${PREFIX}/phase=Hibernated` })).resolves.toStrictEqual([id]);
+  });
+
   it("lists at most one, and rejects when the source fails", async () => {
     const { store, source } = fleet({ a: [entry("sb_1", "n/x"), entry("sb_2", "n/x")] });
     await expect(ids(store, named)).resolves.toStrictEqual(["sb_1"]);
