@@ -7,6 +7,7 @@ const mayImport = {
   "sandboxd-client": [],
   "envd-client": [],
   "command-line": [],
+  "code-interpreter": [],
   scale: ["sandboxd-client"],
   meshinventory: ["scale", "sandboxd-client"],
   kubeinventory: ["scale", "sandboxd-client"],
@@ -60,17 +61,17 @@ module.exports = {
     },
     {
       name: "envd-proxy-never-devnode",
-      comment: "Only sandbox-e2b may load the development node.",
+      comment: "Only sandbox-e2b may load the development node, and what its guests start with.",
       severity: "error",
       from: { path: "^apps/(envd-proxy|apiserver-shim)/" },
-      to: { path: "^packages/(devnode|envd)/", reachable: true },
+      to: { path: "^packages/(devnode|envd|code-interpreter)/", reachable: true },
     },
     {
       name: "devnode-only-dynamically",
       comment: "The service must start without loading the development node: import() it in the dev commands.",
       severity: "error",
       from: { path: "^apps/sandbox-e2b/" },
-      to: { path: "^packages/devnode/", dependencyTypesNot: ["dynamic-import", "type-only"] },
+      to: { path: "^packages/(devnode|code-interpreter)/", dependencyTypesNot: ["dynamic-import", "type-only"] },
     },
     {
       name: "command-line-in-apps-only",

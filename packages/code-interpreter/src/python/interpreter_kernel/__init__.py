@@ -1,0 +1,1 @@
+"""The kernel that runs the Python cells of a code interpreter."""
