@@ -19,7 +19,12 @@ export interface BootDocument {
   readonly workdir: string;
   /** Variables of every command, below those of `/init`. Values are secrets. */
   readonly environment: Readonly<Record<string, string>>;
-  /** Shell command that is started at once, and left running. */
+  /**
+   * User of the two commands below.
+   * @default user
+   */
+  readonly startUser?: string | undefined;
+  /** Shell command that is started at once, and left running. A document without one keeps that of the document before. */
   readonly startCommand?: string | undefined;
   /** Shell command that ends with 0 once the started one is of use. Waited for a few seconds. */
   readonly readyCommand?: string | undefined;

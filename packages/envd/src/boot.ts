@@ -28,7 +28,7 @@ export interface BootParts {
 
 /** The boot document of a guest. It is among the guest's own files, so it can do what the guest's root can, and no more. */
 export interface Boot {
-  /** Takes the document of a request in place of the one before. @throws EnvdError */
+  /** Takes the document of a request in place of the one before, but for a start command it has none of. @throws EnvdError */
   save(req: IncomingMessage): Promise<void>;
   /** Carries out the document that the guest's files brought along. Never rejects: a broken one is logged. */
   run(signal: AbortSignal): Promise<void>;
@@ -74,9 +74,21 @@ export function createBoot({ file, guest, processes, logger }: BootParts): Boot 
     if (readyCommand !== undefined) await untilReady(start, readyCommand, service, signal);
   };
 
+  /** A template that starts nothing of its own goes on starting what the one below it starts. */
+  const inheriting = async (boot: BootDocument): Promise<BootDocument> => {
+    if (boot.startCommand !== undefined) return boot;
+    try {
+      const { startUser, startCommand, readyCommand } = parseBoot(await readFile(file, "utf8"));
+      return { ...boot, startUser, startCommand, readyCommand: boot.readyCommand ?? readyCommand };
+    } catch {
+      // There is none, or none that starts anything.
+      return boot;
+    }
+  };
+
   return {
     async save(req) {
-      const boot = parseBoot(await readText(req, MAX_BOOT_BYTES));
+      const boot = await inheriting(parseBoot(await readText(req, MAX_BOOT_BYTES)));
       // Variables may be secrets: only the guest's root reads them.
       await mkdir(dirname(file), { recursive: true, mode: 0o700 });
       const draft = `${file}.${randomBytes(6).toString("hex")}`;
@@ -92,12 +104,15 @@ export function createBoot({ file, guest, processes, logger }: BootParts): Boot 
       try {
         const boot = parseBoot(await readFile(file, "utf8"));
         const { state, users } = guest;
-        const user = users.current().find(boot.user);
-        if (user === undefined) throw new EnvdError("not_found", "the guest has no user of this name");
+        const known = users.current();
+        const user = known.find(boot.user);
+        const starter = known.find(boot.startUser ?? boot.user);
+        if (user === undefined || starter === undefined)
+          throw new EnvdError("not_found", "the guest has no user of this name");
         state.bootVariables = boot.environment;
         state.defaultUser = user.name;
         state.defaultWorkdir = boot.workdir;
-        await carryOut(boot, user, signal);
+        await carryOut(boot, starter, signal);
       } catch (error) {
         if (errnoOf(error) !== "ENOENT")
           logger.warn({ error }, "the boot document of the template was not carried out");
@@ -114,7 +129,12 @@ function parseBoot(text: string): BootDocument {
   if (user === undefined || user === "" || workdir === undefined || !workdir.startsWith("/")) {
     throw new EnvdError("invalid_argument", "user and workdir are required, the latter absolute");
   }
-  const startCommand = textField(body, "startCommand") || undefined;
-  const readyCommand = textField(body, "readyCommand") || undefined;
-  return { user, workdir, environment: variablesField(body, "environment") ?? {}, startCommand, readyCommand };
+  return {
+    user,
+    workdir,
+    environment: variablesField(body, "environment") ?? {},
+    startUser: textField(body, "startUser") || undefined,
+    startCommand: textField(body, "startCommand") || undefined,
+    readyCommand: textField(body, "readyCommand") || undefined,
+  };
 }
