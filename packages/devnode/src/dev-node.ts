@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { FullPoolKey } from "@org/sandboxd-client/wire";
+import type { FullPoolKey, PoolInfo } from "@org/sandboxd-client/wire";
 import { DevNodeError } from "./errors.ts";
 import { createEgressPolicy } from "./host/egress-gate.ts";
 import { createGuestHost, type FreezerKind } from "./host/guest-host.ts";
@@ -26,9 +26,19 @@ export interface DevNode extends AsyncDisposable {
   /** Replaces the peers; they are asked at once. */
   setPeers(addresses: readonly string[]): void;
   /** Resolves when every pool is filled to its target. Rejects with the signal's reason on abort. */
-  warmed(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
+  warmed(options?: WarmedOptions): Promise<void>;
   /** Ends every guest and removes its files; a second call waits for the first. */
   close(): Promise<void>;
+}
+
+/** Options of {@link DevNode.warmed}. */
+export interface WarmedOptions {
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * Templates whose pools are not waited for.
+   * @default []
+   */
+  readonly except?: readonly string[] | undefined;
 }
 
 /** Longest wait for requests that run when the node closes. */
@@ -139,8 +149,9 @@ export async function startDevNode(options: DevNodeOptions): Promise<DevNode> {
       freezer: host.freezer,
       separateUsers: host.separateUsers,
       setPeers: (addresses) => peers.set(addresses),
-      warmed: async ({ signal } = {}) => {
-        while (pools.snapshot().some((pool) => pool.warm < pool.target)) {
+      warmed: async ({ signal, except = [] } = {}) => {
+        const isCold = (pool: PoolInfo): boolean => pool.warm < pool.target && !except.includes(pool.key.template);
+        while (pools.snapshot().some(isCold)) {
           signal?.throwIfAborted();
           const { parked } = pools;
           if (parked !== undefined) {
