@@ -4,6 +4,7 @@ import { parseBindAddress } from "@org/sandbox-address";
 import { tokenFrom } from "@org/sandboxd-client";
 import { untilAborted } from "../compose.ts";
 import type { Surroundings } from "../surroundings.ts";
+import { guestTemplates } from "./interpreter.ts";
 import { guestFlags } from "./node-options.ts";
 import { parsePools } from "./pools.ts";
 import { stateFolder } from "./state.ts";
@@ -47,6 +48,7 @@ export function checkDevNode({ values }: CommandCall): (around: Surroundings) =>
       token,
       tenants,
       pools,
+      templates: await guestTemplates(),
       refuseUnpooled: values["refuse-unpooled"] === true,
       egress: values["egress"] === true,
       faults: values["allow-faults"] === true,

@@ -9,6 +9,7 @@ import { countOf, serviceConfig } from "../flags.ts";
 import type { Surroundings } from "../surroundings.ts";
 import { banner } from "./banner.ts";
 import { sdkEnvironment, writeEnvFile } from "./environment.ts";
+import { guestTemplates, INTERPRETER_IMAGE } from "./interpreter.ts";
 import { guestFlags } from "./node-options.ts";
 import type { GuestFlags } from "./node-options.ts";
 import { poolsForAliases } from "./pools.ts";
@@ -147,10 +148,20 @@ async function startNodes(
   const { startDevNode } = await import("@org/devnode");
   const { count, image, warm, warmEgress, ...guests } = plan;
   const images = e2b.aliases.length === 0 ? [{ image, size: "small" }] : e2b.aliases;
-  const pools = poolsForAliases(images, warm, warmEgress);
+  const isInterpreter = (one: { readonly image: string }): boolean => one.image === INTERPRETER_IMAGE;
+  // Guests with a code interpreter cost more, and nobody waits for them: they come last, and one of a kind is kept.
+  const pools = [
+    ...poolsForAliases(
+      images.filter((one) => !isInterpreter(one)),
+      warm,
+      warmEgress,
+    ),
+    ...poolsForAliases(images.filter(isInterpreter), Math.min(warm, 1), Math.min(warmEgress, 1)),
+  ];
+  const templates = await guestTemplates();
   const started = await Promise.allSettled(
     Array.from({ length: count }, () =>
-      startDevNode({ ...guests, ...(token === "" ? {} : { token }), pools, stateDir, logger }),
+      startDevNode({ ...guests, ...(token === "" ? {} : { token }), pools, templates, stateDir, logger }),
     ),
   );
   for (const result of started) if (result.status === "fulfilled") nodes.push(result.value);
@@ -158,7 +169,7 @@ async function startNodes(
   for (const node of nodes) {
     node.setPeers(nodes.map((peer) => peer.address).filter((address) => address !== node.address));
   }
-  await Promise.all(nodes.map((node) => node.warmed({ signal })));
+  await Promise.all(nodes.map((node) => node.warmed({ signal, except: [INTERPRETER_IMAGE] })));
 }
 
 /** What {@link announce} tells of. */

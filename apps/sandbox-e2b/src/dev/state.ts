@@ -2,6 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { access, chmod, link, mkdir, stat, unlink, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, isAbsolute, join, resolve } from "node:path";
+import { interpreterAlias } from "./interpreter.ts";
 
 /** What `dev` keeps between runs: files that only this user may read. */
 export interface DevState {
@@ -57,7 +58,7 @@ export async function openState(dir: string, image: string): Promise<DevState> {
     });
   }
   // Some SDKs ask for a medium machine when a build names none, the others take the size of the alias.
-  const aliases = `base ${image}\nubuntu ${image}\ne2bdev/base ${image} medium\n`;
+  const aliases = `base ${image}\nubuntu ${image}\ne2bdev/base ${image} medium\n${interpreterAlias}\n`;
   // One alias file per image, so that runs with different images do not overwrite each other's.
   const aliasName = createHash("sha256").update(aliases).digest("hex").slice(0, 12);
   const [keyFile, tokenFile, secretFile, aliasFile] = await Promise.all([
