@@ -10,6 +10,11 @@ export interface Located {
   readonly entry: InventoryEntry;
 }
 
+/** One place for nearly every id; several nodes may list the same. */
+type Places = Located | readonly Located[];
+
+/** One map of a whole fleet would hold the event loop whenever it grows. */
+const SHARDS = 256;
 /** How long a refresh may hold the event loop at a time, in milliseconds. */
 const STRETCH_MS = 4;
 const NONE: readonly never[] = [];
@@ -20,8 +25,7 @@ const NONE: readonly never[] = [];
  */
 export class FleetIds {
   readonly #source: InventorySource;
-  /** One place for nearly every id; several nodes may list the same. */
-  readonly #byId = new Map<string, Located | readonly Located[]>();
+  readonly #places = Array.from({ length: SHARDS }, () => new Map<string, Places>());
   readonly #seen = new Map<string, readonly InventoryEntry[]>();
   /** Per node, how many entries have ids that only a predicate can compare. */
   readonly #unusual = new Map<string, number>();
@@ -39,7 +43,7 @@ export class FleetIds {
 
   /** Where this id was listed at the last refresh. */
   at(id: string): readonly Located[] {
-    const places = this.#byId.get(id);
+    const places = this.#mapOf(id).get(id);
     return places === undefined ? NONE : isOne(places) ? [places] : places;
   }
 
@@ -92,20 +96,28 @@ export class FleetIds {
     }
   }
 
+  /** Ids differ most at their ends. */
+  #mapOf(id: string): Map<string, Places> {
+    const shard = ((id.charCodeAt(id.length - 1) & 15) << 4) | (id.charCodeAt(id.length - 2) & 15);
+    return this.#places[shard] as Map<string, Places>;
+  }
+
   #add(node: string, entry: InventoryEntry): void {
     const { id } = entry;
     if (id === "") {
       return;
     }
-    const places = this.#byId.get(id);
+    const map = this.#mapOf(id);
+    const places = map.get(id);
     const place = { node, entry };
-    this.#byId.set(id, places === undefined ? place : isOne(places) ? [places, place] : [...places, place]);
+    map.set(id, places === undefined ? place : isOne(places) ? [places, place] : [...places, place]);
     this.#count(node, id, 1);
   }
 
   #remove(node: string, entry: InventoryEntry): void {
     const { id } = entry;
-    const places = id === "" ? undefined : this.#byId.get(id);
+    const map = this.#mapOf(id);
+    const places = map.get(id);
     if (places === undefined) {
       return;
     }
@@ -114,9 +126,9 @@ export class FleetIds {
     const left = which === -1 ? all : all.toSpliced(which, 1);
     const [only] = left;
     if (only === undefined) {
-      this.#byId.delete(id);
+      map.delete(id);
     } else {
-      this.#byId.set(id, left.length === 1 ? only : left);
+      map.set(id, left.length === 1 ? only : left);
     }
     this.#count(node, id, -1);
   }
@@ -134,6 +146,6 @@ export class FleetIds {
   }
 }
 
-function isOne(places: Located | readonly Located[]): places is Located {
+function isOne(places: Places): places is Located {
   return !Array.isArray(places);
 }
