@@ -40,8 +40,8 @@ export interface Rig extends AsyncDisposable {
   stop(): Promise<void>;
 }
 
-/** Aliases every rig knows beside `base`. The first of one image in sort order is what replies name. */
-const ALIASES = { default: "base", second: "code-interpreter-v1", medium: "medium-box" } as const;
+/** Aliases every rig knows beside `base`; the last is what SDKs build on. The first of one image in sort order is what replies name. */
+const ALIASES = { default: "base", second: "code-interpreter-v1", medium: "medium-box", build: "e2bdev/base" } as const;
 
 /** The image the rigs keep warm guests of. */
 export const IMAGE = "conformance/guest:24.04";
@@ -99,7 +99,7 @@ export async function writeRigFiles(label: string): Promise<RigFiles> {
   );
   await writeFile(
     files.aliasFile,
-    `${ALIASES.default} ${IMAGE}\n${ALIASES.second} ${IMAGE}\n${ALIASES.medium} ${IMAGE} medium\n`,
+    `${ALIASES.default} ${IMAGE}\n${ALIASES.second} ${IMAGE}\n${ALIASES.medium} ${IMAGE} medium\n${ALIASES.build} ${IMAGE} medium\n`,
     { mode },
   );
   await writeFile(files.tokenFile, `${NODE_TOKEN}\n`, { mode });

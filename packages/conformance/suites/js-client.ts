@@ -2,6 +2,7 @@
 import { writeSync } from "node:fs";
 
 import { aliasRows } from "./js/alias-rows.ts";
+import { buildRows } from "./js/build-rows.ts";
 import { baseRows, reconnect } from "./js/base-rows.ts";
 import { commandRows } from "./js/command-rows.ts";
 import { type ClientJob, type Row, RowContext, type Sdk } from "./js/context.ts";
@@ -22,6 +23,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   ...surfaceRows,
   ...copyRows,
   ...trafficRows,
+  ...buildRows,
 };
 
 const ROW_LIMIT_MS = 60_000;

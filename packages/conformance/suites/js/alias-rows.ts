@@ -46,7 +46,7 @@ export const aliasRows: Readonly<Record<string, Row>> = {
     assert.equal(reply.status, 200);
     const templates = reply.body as { templateID: string; aliases: string[]; createdAt: string }[];
     const entry = templates.find((template) => template.templateID === context.rig.image);
-    assert.deepEqual(entry?.aliases, ["base", "code-interpreter-v1", "medium-box"]);
+    assert.deepEqual(entry?.aliases, ["base", "code-interpreter-v1", "e2bdev/base", "medium-box"]);
     assert.ok(!Number.isNaN(Date.parse(entry?.createdAt ?? "")), "createdAt is a date");
     for (const template of templates) {
       assert.ok(Array.isArray(template.aliases), `aliases of ${template.templateID}`);

@@ -10,6 +10,7 @@ import traceback
 from context import RowContext
 from rows_alias import ALIAS_ROWS, RESUME_ROWS
 from rows_base import BASE_ROWS, reconnect
+from rows_builds import BUILD_ROWS
 from rows_commands import COMMAND_ROWS
 from rows_copies import COPY_ROWS
 from rows_files import FILE_ROWS
@@ -29,6 +30,7 @@ ROWS = {
     **SURFACE_ROWS,
     **COPY_ROWS,
     **TRAFFIC_ROWS,
+    **BUILD_ROWS,
 }
 
 ROW_LIMIT_SECONDS = 60

@@ -42,7 +42,7 @@ def a5(context):
     status, _, templates = context.raw("GET", "/templates")
     same(status, 200)
     entry = next(template for template in templates if template["templateID"] == context.rig["image"])
-    same(entry["aliases"], ["base", "code-interpreter-v1", "medium-box"])
+    same(entry["aliases"], ["base", "code-interpreter-v1", "e2bdev/base", "medium-box"])
     datetime.datetime.fromisoformat(entry["createdAt"].replace("Z", "+00:00"))
     for template in templates:
         same(type(template["aliases"]), list)
