@@ -100,6 +100,30 @@ test("removes a capture behind its last use", async () => {
   expect(open(state.path).found).toEqual([]);
 });
 
+test("an end between the last note and the removal leaves nothing to be found", async () => {
+  await using state = temporaryFolder();
+  const store = open(state.path);
+  const kept = await keep(store, "a");
+  const { promise: used, resolve } = Promise.withResolvers<void>();
+  const use = kept.use(() => used);
+  const removed = kept.remove();
+  await expect.poll(() => existsSync(join(kept.tree, "../note.json"))).toBe(false);
+  await kept.annotate("late");
+  resolve();
+  await use;
+  await removed;
+  expect(existsSync(join(kept.tree, ".."))).toBe(false);
+});
+
+test("of many notes the last one stays", async () => {
+  await using state = temporaryFolder();
+  const store = open(state.path);
+  const kept = await keep(store, "first");
+  await Promise.all(Array.from({ length: 30 }, (_, index) => kept.annotate(index)));
+  store.close();
+  expect(notesOf(open(state.path))).toEqual([29]);
+});
+
 test("forgets a draft that is not kept, and keeps nothing once closed", async () => {
   await using state = temporaryFolder();
   const store = open(state.path);

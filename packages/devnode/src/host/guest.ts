@@ -37,7 +37,7 @@ export interface Guest {
    * @throws DevNodeError `guest_unreachable`
    */
   connect(port: number, options?: { readonly signal?: AbortSignal | undefined }): Promise<Socket>;
-  /** Stops every process; resolves when all have stopped. After a rejection all of them run. */
+  /** Stops every process; resolves when all have stopped. After a rejection some may have. */
   freeze(): Promise<void>;
   thaw(): Promise<void>;
   /** Resident memory of everything in the guest, in bytes; `undefined` where the system does not tell. */
@@ -265,15 +265,7 @@ function createGuest(parts: GuestParts): Guest {
       }
       return dialHost(port === ENVD_PORT ? parts.port : port, signal);
     },
-    freeze: async () => {
-      try {
-        await freezer.freeze();
-      } catch (error) {
-        // Half frozen it would stay for ever: whoever asked believes that it runs.
-        await freezer.thaw().catch(() => undefined);
-        throw error;
-      }
-    },
+    freeze: () => freezer.freeze(),
     thaw: () => freezer.thaw(),
     memory: () => (process.platform === "linux" ? residentBytes(processes.members()) : undefined),
     owners: range,

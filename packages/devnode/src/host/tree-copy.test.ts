@@ -6,6 +6,7 @@ import {
   existsSync,
   linkSync,
   lstatSync,
+  lutimesSync,
   mkdirSync,
   readFileSync,
   readdirSync,
@@ -58,6 +59,24 @@ test("keeps content, modes, times, links and names that are no text", async () =
   const folder = lstatSync(join(at.to, "a/b"));
   expect([folder.mode & 0o7777, folder.mtimeMs]).toEqual([0o2555, 3_000_000]);
   expect(readdirSync(at.to, { encoding: "buffer" }).map((name) => name.toString("hex"))).toContain("ff0afe");
+});
+
+test.each([
+  ["now", 1_796_124_934.25],
+  ["1970", 0],
+  ["before 1970", -2_000_000_000],
+  ["beyond 2038", 14_000_000_000],
+])("keeps a time of %s", async (_, seconds) => {
+  await using at = folders();
+  writeFileSync(join(at.from, "file"), "");
+  symlinkSync("file", join(at.from, "link"));
+  for (const name of ["file", "link"]) {
+    lutimesSync(join(at.from, name), new Date(seconds * 1000), new Date(seconds * 1000));
+  }
+  const before = ["file", "link"].map((name) => lstatSync(join(at.from, name)).mtimeMs);
+  expect(before).toEqual([seconds * 1000, seconds * 1000]);
+  await copyTree(at.from, at.to);
+  expect(["file", "link"].map((name) => lstatSync(join(at.to, name)).mtimeMs)).toEqual(before);
 });
 
 test("keeps the holes of a file, and the bytes between them", async () => {

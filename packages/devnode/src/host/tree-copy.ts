@@ -115,7 +115,7 @@ class TreeCopy {
     if (owner !== undefined) {
       lchownSync(to, ...owner(path, stat.uid, stat.gid));
     }
-    lutimesSync(to, stat.atimeMs / 1000, stat.mtimeMs / 1000);
+    lutimesSync(to, timeOf(stat.atimeMs), timeOf(stat.mtimeMs));
   }
 
   *#file(from: TreePath, to: TreePath, path: string, stat: Stats): Steps<void> {
@@ -169,8 +169,13 @@ class TreeCopy {
       chownSync(to, ...owner(path, stat.uid, stat.gid));
     }
     chmodSync(to, stat.mode & 0o7777);
-    utimesSync(to, stat.atimeMs / 1000, stat.mtimeMs / 1000);
+    utimesSync(to, timeOf(stat.atimeMs), timeOf(stat.mtimeMs));
   }
+}
+
+/** As a number, a time before 1970 would be taken for now. */
+function timeOf(milliseconds: number): number | Date {
+  return milliseconds < 0 ? new Date(milliseconds) : milliseconds / 1000;
 }
 
 /** One text for one file, whatever its name: as plain numbers, large ones of two files may look the same. */

@@ -195,6 +195,34 @@ describe("§13.3.19 a checkpoint claim", () => {
 });
 
 describe("between nodes", () => {
+  test.each(["foo bar", "http://u:p@h:1", "h:99999", "127.0.0.1:1/../x"])(
+    "a peer that calls itself %j goes by the address it was asked at",
+    async (lie) => {
+      const { createServer } = await import("node:http");
+      const asked: string[] = [];
+      const peer = createServer((request, response) => {
+        asked.push(`${request.method} ${request.url}`);
+        response.setHeader("content-type", "application/json");
+        response.end(JSON.stringify({ pools: [], claimed: 0, advertise_addr: lie }));
+      });
+      await new Promise<void>((resolve) => peer.listen(0, "127.0.0.1", resolve));
+      const address = `127.0.0.1:${(peer.address() as { port: number }).port}`;
+      await using node = await startFakeNode({ token: TOKEN, peers: [address] });
+      await expect.poll(async () => (await node.api.info()).peers).toEqual([address]);
+      const branch = (id: string) => node.api.call("POST", `/v1/checkpoints/${id}/claim`, {});
+      expect((await branch(UNKNOWN)).json()).toEqual({ redirect: [address] });
+      for (const id of ["..%2f..", "ck_0", "sb_0000000000000000", "ck_%00"]) {
+        expect((await branch(id)).status).toBe(404);
+      }
+      expect(asked.filter((line) => line.startsWith("HEAD"))).toEqual([`HEAD /v1/checkpoints/${UNKNOWN}/blob`]);
+      const { id } = await checkpoint(node.api, (await node.api.claim()).id);
+      expect((await node.api.call("DELETE", `/v1/checkpoints/${id}`)).status).toBe(204);
+      await expect.poll(() => asked).toContain(`DELETE /v1/checkpoints/${id}?no_forward=1`);
+      peer.close();
+      peer.closeAllConnections();
+    },
+  );
+
   test("a probe needs no token and has no body, and nothing else is there", async () => {
     await using node = await startFakeNode({ token: TOKEN });
     const { id } = await checkpoint(node.api, (await node.api.claim()).id);

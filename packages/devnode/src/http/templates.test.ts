@@ -1,3 +1,5 @@
+import { cpSync, readdirSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { ClaimReply } from "@org/sandboxd-client/wire";
 import type { Api } from "../testing/api.ts";
@@ -193,6 +195,30 @@ describe("§13.3.20", () => {
     expect((await remove(node.api, "template=other")).status).toBe(404);
     expect((await remove(holder.api, "template=app&no_redirect=1")).status).toBe(204);
     await expect.poll(async () => (await remove(node.api, "template=app")).status).toBe(404);
+  });
+});
+
+describe("a template that was replaced", () => {
+  test("does not come back when its node was killed in between and the newer one is deleted", async () => {
+    await using state = temporaryFolder();
+    const shelfOf = () => join(state.path, "captures", readdirSync(join(state.path, "captures"))[0] ?? "");
+    {
+      await using node = await startFakeNode({ token: TOKEN, stateDir: state.path });
+      await promote(node, "app", { content: "old" });
+      const [old = ""] = readdirSync(shelfOf()).filter((name) => name !== "lock");
+      cpSync(join(shelfOf(), old), join(state.path, "old"), { recursive: true });
+      await promote(node, "app", { content: "new" });
+      cpSync(join(state.path, "old"), join(shelfOf(), "0ld"), { recursive: true });
+    }
+    {
+      await using node = await startFakeNode({ token: TOKEN, stateDir: state.path });
+      expect((await node.api.info()).templates).toHaveLength(1);
+      const clone = await claimFrom(node.api, { template: "app" });
+      expect(node.guest(clone.id).content).toBe("new");
+      expect((await remove(node.api, "template=app")).status).toBe(204);
+    }
+    await using node = await startFakeNode({ token: TOKEN, stateDir: state.path });
+    expect((await node.api.info()).templates).toEqual([]);
   });
 });
 

@@ -187,6 +187,43 @@ describe("hibernate and wake", () => {
     expect((await api.rows())[0]?.hibernated).toBe(false);
   });
 
+  test.each([
+    ["hibernate", {}],
+    ["checkpoint", {}],
+    ["promote", { template: "app" }],
+    ["fork", { count: 1 }],
+  ])("a guest that does not stop is 500 to a %s, and goes on", async (verb, body) => {
+    await using node = await startFakeNode({ token: TOKEN });
+    const { id } = await node.api.claim();
+    const guest = node.guest(id);
+    guest.stubborn = true;
+    const path = `/v1/sandboxes/${id}`;
+    const answer = await node.api.call("POST", `${path}/${verb}`, body);
+    expect([answer.status, answer.json()]).toEqual([500, { error: `${verb} failed` }]);
+    expect([guest.frozen, (await node.api.call("GET", path)).json()["hibernated"]]).toEqual([false, false]);
+    guest.stubborn = false;
+    expect((await node.api.call("POST", `${path}/hibernate`)).status).toBe(204);
+  });
+
+  test("a release does not wait for what has not begun", async () => {
+    await using node = await startFakeNode({ token: TOKEN });
+    const { id } = await node.api.claim();
+    const guest = node.guest(id);
+    const { promise: copied, resolve: goOn } = Promise.withResolvers<void>();
+    guest.copying = copied;
+    const path = `/v1/sandboxes/${id}`;
+    const waiting = ["checkpoint", "hibernate", "checkpoint", "wake"].map(
+      async (verb) => (await node.api.call("POST", `${path}/${verb}`, {})).status,
+    );
+    await expect.poll(() => guest.frozen).toBe(true);
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    const released = node.api.call("POST", `${path}/release`);
+    await expect.poll(async () => (await node.api.info()).claimed).toBe(0);
+    goOn();
+    expect((await released).status).toBe(204);
+    expect(await Promise.all(waiting)).toEqual([404, 404, 404, 404]);
+  });
+
   test("are 409 in the egress lane", async () => {
     const { node, api, path } = await withClaim({ egressLane: true }, { template: "b", net: "egress" });
     await using _ = node;

@@ -167,17 +167,21 @@ export function createPeers(options: PeersOptions): Peers {
       if (!CHECKPOINT_ID.test(id)) {
         return [];
       }
-      const asked = await Promise.all(
-        addressesOf(others()).map(async (address) => {
-          const status = await askPeer(address, {
-            method: "HEAD",
-            path: `/v1/checkpoints/${encodeURIComponent(id)}/blob`,
-            signal: stop.signal,
-          });
-          return status === 200 ? address : undefined;
-        }),
-      );
-      return asked.filter((address) => address !== undefined).slice(0, MAX_CHECKPOINT_HOLDERS);
+      const found: string[] = [];
+      // Enough holders are an answer: the others are not waited for.
+      const enough = Promise.withResolvers<void>();
+      const asked = addressesOf(others()).map(async (address) => {
+        const path = `/v1/checkpoints/${id}/blob`;
+        const status = await askPeer(address, { method: "HEAD", path, signal: stop.signal });
+        if (status === 200) {
+          found.push(address);
+        }
+        if (found.length >= MAX_CHECKPOINT_HOLDERS) {
+          enough.resolve();
+        }
+      });
+      await Promise.race([Promise.all(asked), enough.promise]);
+      return found.slice(0, MAX_CHECKPOINT_HOLDERS);
     },
     forgetCheckpoint: (id) => {
       const path = `/v1/checkpoints/${encodeURIComponent(id)}?no_forward=1`;

@@ -142,8 +142,15 @@ export class Sandbox {
     return before;
   }
 
-  #freeze(): Promise<void> {
-    return this.#unlessItEnds(this.facts.guest.freeze());
+  /** After a failure it runs, all of it: half frozen it would stay for ever, since it counts as running. */
+  async #freeze(): Promise<void> {
+    const { guest } = this.facts;
+    try {
+      await this.#unlessItEnds(guest.freeze());
+    } catch (error) {
+      await guest.thaw().catch(() => undefined);
+      throw error;
+    }
   }
 
   /** A step on the guest. That its guest ended is what a failure means then. @throws Refusal 409, 404 */

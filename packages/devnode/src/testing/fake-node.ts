@@ -28,6 +28,8 @@ export interface FakeGuest extends Guest {
   document: string | undefined;
   /** Holds up the next copy of its files. */
   copying: Promise<void> | undefined;
+  /** Fails every freeze, after it has begun. */
+  stubborn: boolean;
   /** Holds up the next freeze until it is called. */
   release: (() => void) | undefined;
   end(reason: string): void;
@@ -88,6 +90,7 @@ async function fakeGuest(slowFreeze: boolean, capture: Capture | undefined): Pro
       return true;
     },
     frozen: false,
+    stubborn: false,
     destroyed: false,
     egress: undefined,
     release: undefined,
@@ -109,6 +112,9 @@ async function fakeGuest(slowFreeze: boolean, capture: Capture | undefined): Pro
         });
       }
       guest.frozen = true;
+      if (guest.stubborn) {
+        throw new Error("did not freeze in time");
+      }
     },
     thaw: async () => {
       // Takes as long as it takes for other requests to arrive meanwhile, as a real thaw does.
