@@ -31,10 +31,10 @@ export function createHandedListener(path: string): Promise<HandedListener> {
         chmodSync(draft, 0o600);
         // Closing removes the name it was bound to, so the socket gets a second one.
         linkSync(draft, path);
-      } catch (error) {
+      } catch (cause) {
         // A full disk, for one. Thrown from here it would end the process.
         server.close();
-        reject(error as Error);
+        reject(new DevNodeError("guest_start_failed", "the listener has no name", { cause }));
         return;
       }
       const fd = descriptorOf(server);

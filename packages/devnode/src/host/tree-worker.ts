@@ -10,21 +10,19 @@ import type { CopyJob, TreeAnswer, TreeJob, TreeOrder } from "./trees.ts";
 const port = parentPort;
 const running = new Map<number, AbortController>();
 
-/** Answers with the digest of a digest job. */
+/** Resolves with the digest of a digest job, and with nothing after any other. */
 async function carryOut(job: TreeJob, signal: AbortSignal): Promise<string> {
-  switch (job.kind) {
-    case "digest":
-      return await digestTree(job.tree, { owners: job.owners, signal });
-    case "copy":
-      await copyTree(job.from, job.to, { owner: ownerOf(job), without: job.without, signal });
-      return "";
-    case "make":
-      await makeGuestTree(job.tree, job.view, job.options);
-      return "";
-    case "complete":
-      makeMountPoints(job.tree, job.view, job.options);
-      return "";
+  if (job.kind === "digest") {
+    return await digestTree(job.tree, { owners: job.owners, signal });
   }
+  if (job.kind === "copy") {
+    await copyTree(job.from, job.to, { owner: ownerOf(job), without: job.without, signal });
+  } else if (job.kind === "make") {
+    await makeGuestTree(job.tree, job.view, job.options);
+  } else {
+    makeMountPoints(job.tree, job.view, job.options);
+  }
+  return "";
 }
 
 function ownerOf({ owners }: CopyJob): CopyTreeOptions["owner"] {
