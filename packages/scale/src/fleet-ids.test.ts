@@ -73,6 +73,22 @@ describe("the ids of a fleet", () => {
     expect(stale !== undefined && fleet.knows(stale)).toBe(true);
   });
 
+  it("that one node lists over and over cost no more than others, and leave other nodes' alone", async () => {
+    const [twice, other] = ["sb_0000000000000001", "sb_0000000000000002"];
+    const many = Array.from({ length: 20_000 }, () => entry(twice));
+    const source = new StaticInventorySource([
+      { node: "a", entries: [entry(twice)] },
+      { node: "b", entries: [...many, entry(other)] },
+    ]);
+    const fleet = new FleetIds(source);
+    await fleet.refresh();
+    expect(fleet.at(twice).map(({ node }) => node)).toEqual(["a", "b"]);
+    source.put({ node: "b", entries: [entry(other)] });
+    await fleet.refresh();
+    expect(fleet.at(twice).map(({ node }) => node)).toEqual(["a"]);
+    expect(fleet.at(other).map(({ node }) => node)).toEqual(["b"]);
+  });
+
   it("of a large fleet are taken in a little at a time", async () => {
     const entries = Array.from({ length: 2000 }, (_, at) => entry(`sb_${at}`));
     const source = new StaticInventorySource(Array.from({ length: 30 }, (_, at) => ({ node: `n${at}`, entries })));

@@ -110,7 +110,9 @@ export class FleetIds {
     const map = this.#mapOf(id);
     const places = map.get(id);
     const place = { node, entry };
-    map.set(id, places === undefined ? place : isOne(places) ? [places, place] : [...places, place]);
+    // A node that lists an id more than once has its last entry counted, and costs no more than any other.
+    const others = places === undefined ? NONE : (isOne(places) ? [places] : places).filter((one) => one.node !== node);
+    map.set(id, others.length === 0 ? place : [...others, place]);
     this.#count(node, id, 1);
   }
 

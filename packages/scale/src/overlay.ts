@@ -119,6 +119,11 @@ export class Overlay {
     return this.#nodes.get(node)?.patches.keys() ?? NO_IDS;
   }
 
+  /** Whether we wrote to a sandbox on a node. */
+  wroteTo(node: string, id: string): boolean {
+    return this.#nodes.get(node)?.patches.has(id) ?? false;
+  }
+
   /** Ids that we claimed on a node under a qualified name. */
   claimedAs(node: string, qualified: string): ReadonlySet<string> {
     return this.#nodes.get(node)?.madeByName.get(qualified) ?? NO_IDS;

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
-import type { InventoryEntry } from "./domain.ts";
+import type { InventoryEntry, NodeInventory } from "./domain.ts";
 import { Overlay } from "./overlay.ts";
 import type { SandboxStore } from "./ports.ts";
 import { createStore } from "./store.ts";
@@ -210,6 +210,42 @@ describe("our own writes", () => {
     expect(store.list()).toStrictEqual([]);
     source.partition("a", false);
     expect(store.list()).toHaveLength(1);
+  });
+
+  it("have nobody look through the views of their nodes for other ids", async () => {
+    const { store, source } = fleet("a", "b");
+    const looked: string[] = [];
+    const views = new Map<unknown, NodeInventory>();
+    const original = source.nodeInventory.bind(source);
+    vi.spyOn(source, "nodeInventory").mockImplementation((node) => {
+      const view = original(node);
+      if (view !== undefined && !views.has(view)) {
+        const entries = new Proxy(view.entries, {
+          get(target, key, receiver) {
+            if (key === Symbol.iterator) {
+              looked.push(node);
+            }
+            return Reflect.get(target, key, receiver) as unknown;
+          },
+        });
+        views.set(view, { ...view, entries });
+      }
+      return views.get(view);
+    });
+    const made = [await store.claim("n", "x", { template: "rt" }), await store.claim("n", "y", { template: "rt" })];
+    const absent = async (id: string): Promise<void> => {
+      await expect(store.getByClaimId("n", id, is(id))).rejects.toMatchObject({ code: "not_found" });
+    };
+    // The first look takes the ids of all views in.
+    await absent("sb_00000000000000fe");
+    looked.length = 0;
+    await absent("sb_00000000000000ff");
+    expect(looked).toStrictEqual([]);
+    // Under another namespace's key there is no hint to it.
+    for (const { id, node } of made) {
+      await expect(store.getByClaimId("m", id, is(id))).rejects.toMatchObject({ code: "not_found" });
+      expect(looked).toContain(node);
+    }
   });
 
   it("let a name be used again", async () => {

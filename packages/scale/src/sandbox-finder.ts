@@ -153,20 +153,29 @@ export class SandboxFinder {
         return found;
       }
     }
-    for (const node of new Set([...overlay.nodes(), ...ids.unusualNodes()])) {
-      const found = this.#onNode(node, query);
-      if (found !== undefined) {
-        return found;
+    const others = new Set(ids.unusualNodes());
+    for (const node of overlay.nodes()) {
+      if (overlay.wroteTo(node, query.id) || overlay.unusualOn(node).size > 0) {
+        others.add(node);
       }
     }
-    return undefined;
+    return this.#lookThrough(others, query, signal);
   }
 
-  /** Looks through every inventory. Works out missing maps a few at a time, so that a big fleet holds nobody up. */
-  async #sweep(query: FinderQuery, signal: AbortSignal | undefined): Promise<Sandbox | undefined> {
+  /** Looks through every inventory. */
+  #sweep(query: FinderQuery, signal: AbortSignal | undefined): Promise<Sandbox | undefined> {
+    return this.#lookThrough(this.#parts.source.listNodes(), query, signal);
+  }
+
+  /** Works out missing maps a few at a time, so that a big fleet holds nobody up. */
+  async #lookThrough(
+    nodes: Iterable<string>,
+    query: FinderQuery,
+    signal: AbortSignal | undefined,
+  ): Promise<Sandbox | undefined> {
     const { source, views } = this.#parts;
     let built = 0;
-    for (const node of source.listNodes()) {
+    for (const node of nodes) {
       const view = source.nodeInventory(node);
       if (view !== undefined && !query.ready(views.of(view))) {
         built += 1;
