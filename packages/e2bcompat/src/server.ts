@@ -6,7 +6,9 @@ import { CreateLimits } from "./create-limits.ts";
 import { createBuilds } from "./builds/build-registry.ts";
 import { createGuestLogs } from "./guest-logs.ts";
 import { createGuestMetrics } from "./guest-metrics.ts";
+import { KeyedSandboxes } from "./keyed-sandboxes.ts";
 import { KnownEnds } from "./known-ends.ts";
+import { Once } from "./once.ts";
 import { resolveOptions } from "./options.ts";
 import type { ServerOptions } from "./options.ts";
 import { rfc3339 } from "./present.ts";
@@ -68,6 +70,8 @@ export function createServer(store: SandboxStore, options: ServerOptions): E2bSe
     guestMetrics: createGuestMetrics(settings, store),
     snapshots: createSnapshots(settings, store),
     limits,
+    once: new Once({ monotonicMs: () => performance.now() }),
+    keyed: new KeyedSandboxes(settings.inventory),
     ends: new KnownEnds({ inventory: settings.inventory, now: settings.now }),
     gate: new SandboxGate(),
     wakes: new SharedWakes(store),

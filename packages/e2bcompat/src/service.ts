@@ -7,7 +7,9 @@ import type { Call } from "./call.ts";
 import type { CreateLimits } from "./create-limits.ts";
 import type { GuestLogs } from "./guest-logs.ts";
 import type { GuestMetrics } from "./guest-metrics.ts";
+import type { KeyedSandboxes } from "./keyed-sandboxes.ts";
 import type { KnownEnds } from "./known-ends.ts";
+import type { Once } from "./once.ts";
 import type { Settings } from "./options.ts";
 import type { SandboxGate } from "./sandbox-gate.ts";
 import type { SharedWakes } from "./shared-wakes.ts";
@@ -27,6 +29,9 @@ export interface Service {
   readonly guestMetrics: GuestMetrics;
   readonly snapshots: Snapshots;
   readonly limits: CreateLimits;
+  /** Creates with an `Idempotency-Key`. */
+  readonly once: Once;
+  readonly keyed: KeyedSandboxes;
   /** What is known of sandboxes that are gone. */
   readonly ends: KnownEnds;
   /** Keeps a pause and a wake of one sandbox apart. */

@@ -13,8 +13,10 @@ export interface DaemonCall {
   readonly body: any;
 }
 
-/** What the daemon answers, by path: a status, or a document. */
-export type DaemonAnswers = Readonly<Record<string, number | object>>;
+type DaemonAnswer = number | object;
+
+/** What the daemon answers, by path: a status or a document, perhaps by the token that is presented. */
+export type DaemonAnswers = Readonly<Record<string, DaemonAnswer | ((token: string | undefined) => DaemonAnswer)>>;
 
 const USUAL: DaemonAnswers = { "/init": 204, "/envs": {} };
 
@@ -24,10 +26,12 @@ export function guestDaemon(node: ScriptedNode, answers: DaemonAnswers = {}): { 
   const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const path = request.url ?? "";
     const said = await text(request);
-    const token = request.headers["x-access-token"];
+    const header = request.headers["x-access-token"];
+    const token = typeof header === "string" ? header : undefined;
     const body: unknown = said === "" ? undefined : JSON.parse(said);
-    calls.push({ path, token: typeof token === "string" ? token : undefined, body });
-    const answer = { ...USUAL, ...answers }[path] ?? 404;
+    calls.push({ path, token, body });
+    const chosen = { ...USUAL, ...answers }[path] ?? 404;
+    const answer: unknown = typeof chosen === "function" ? chosen(token) : chosen;
     if (typeof answer === "number") {
       response.writeHead(answer).end();
       return;

@@ -1,0 +1,131 @@
+import { ScaleError } from "@org/scale";
+import { describe, expect, it } from "vitest";
+import { json } from "./answer.ts";
+import type { Answer } from "./answer.ts";
+import { Once } from "./once.ts";
+import type { MadeSandbox, OnceRequest } from "./once.ts";
+
+const DAY_MS = 86_400_000;
+
+function harness(maxRecords?: number) {
+  const clock = { ms: 0 };
+  const once = new Once({ monotonicMs: () => clock.ms, maxRecords });
+  const made: string[] = [];
+  const ended: string[] = [];
+  const live = new Set<string>();
+  const request = (change: Partial<OnceRequest> = {}): OnceRequest => ({
+    key: "ns/one",
+    fingerprint: "f",
+    signal: new AbortController().signal,
+    make: () => {
+      const id = `sb_${made.length}`;
+      made.push(id);
+      live.add(id);
+      return Promise.resolve({ answer: json(201, { id }), made: { node: "n", id, template: "t" } });
+    },
+    repeat: ({ id }) => Promise.resolve(live.has(id) ? json(201, { id }) : undefined),
+    adopt: () => Promise.resolve(undefined),
+    abandon: ({ id }: MadeSandbox) => {
+      live.delete(id);
+      ended.push(id);
+    },
+    ...change,
+  });
+  return { clock, once, made, ended, live, request };
+}
+
+describe("an answer that nobody could be given", () => {
+  it("ends the sandbox, and the next request makes another", async () => {
+    const { once, made, ended, request } = harness();
+    (await once.run(request())).undelivered?.();
+    expect(ended).toStrictEqual(["sb_0"]);
+    await once.run(request());
+    expect(made).toStrictEqual(["sb_0", "sb_1"]);
+  });
+
+  it.each(["the first", "the second"])(
+    "leaves the sandbox to whoever else was told of it (%s is lost)",
+    async (lost) => {
+      const { once, made, ended, request } = harness();
+      const answers = [await once.run(request()), await once.run(request())];
+      answers[lost === "the first" ? 0 : 1]?.undelivered?.();
+      expect(ended).toStrictEqual([]);
+      await once.run(request());
+      expect(made).toHaveLength(1);
+    },
+  );
+
+  it("ends the sandbox when those who waited could not be told either", async () => {
+    const { once, ended, request } = harness();
+    const answers = await Promise.all(Array.from({ length: 5 }, () => once.run(request())));
+    answers.slice(1).forEach(({ undelivered }) => undelivered?.());
+    expect(ended).toStrictEqual([]);
+    answers[0]?.undelivered?.();
+    expect(ended).toStrictEqual(["sb_0"]);
+  });
+
+  it("never ends a sandbox that another process made", async () => {
+    const { once, made, ended, live, request } = harness();
+    live.add("sb_other");
+    const adopt = () => Promise.resolve({ node: "n", id: "sb_other", template: "t" });
+    const answer = await once.run(request({ adopt }));
+    expect(answer.body).toContain("sb_other");
+    answer.undelivered?.();
+    expect([made, ended]).toStrictEqual([[], []]);
+  });
+});
+
+describe("a first client that hangs up", () => {
+  it("leaves the work to those who wait, one of them makes it anew", async () => {
+    const { once, made, request } = harness();
+    const gate = Promise.withResolvers<never>();
+    const first = once.run(request({ make: () => gate.promise })).catch((error: unknown) => error);
+    const waiting = Array.from({ length: 10 }, () => once.run(request()));
+    gate.reject(new ScaleError("aborted", "left"));
+    const answers = await Promise.all(waiting);
+    expect(await first).toMatchObject({ code: "aborted" });
+    expect(made).toStrictEqual(["sb_0"]);
+    expect(new Set(answers.map(({ body }) => body)).size).toBe(1);
+  });
+
+  it("does not keep those from leaving who wait", async () => {
+    const { once, request } = harness();
+    const gate = Promise.withResolvers<never>();
+    const first = once.run(request({ make: () => gate.promise })).catch(() => undefined);
+    const client = new AbortController();
+    const second = once.run(request({ signal: client.signal }));
+    client.abort();
+    await expect(second).rejects.toMatchObject({ code: "aborted" });
+    await expect(once.run(request({ signal: client.signal }))).rejects.toMatchObject({ code: "aborted" });
+    gate.reject(new Error("end"));
+    await first;
+  });
+});
+
+describe("memory", () => {
+  it("is bounded, and what still runs is never forgotten", async () => {
+    const { once, made, request } = harness(10);
+    const gate = Promise.withResolvers<Awaited<ReturnType<OnceRequest["make"]>>>();
+    const first = once.run(request({ make: () => gate.promise }));
+    for (let index = 0; index < 100; index += 1) {
+      await once.run(request({ key: `ns/${index}` }));
+    }
+    expect(once.size).toBeLessThanOrEqual(10);
+    const second = once.run(request());
+    gate.resolve({ answer: json(201, "first"), made: { node: "n", id: "sb_first", template: "t" } });
+    const answers: readonly Answer[] = await Promise.all([first, second]);
+    expect(answers.map(({ body }) => body)).toStrictEqual(['"first"', '"first"']);
+    expect(made).toHaveLength(100);
+  });
+
+  it.each([
+    [DAY_MS, 1],
+    [DAY_MS + 1, 2],
+  ])("of a key lasts a day (%i ms, then %i sandboxes)", async (laterMs, sandboxes) => {
+    const { clock, once, made, request } = harness();
+    await once.run(request());
+    clock.ms += laterMs;
+    await once.run(request());
+    expect(made).toHaveLength(sandboxes);
+  });
+});
