@@ -43,13 +43,13 @@ export function processTree(root: number): number[] {
   return pids;
 }
 
-/** True for a process that a stop signal has stopped. */
-export function isStopped(pid: number): boolean {
+/** State letter of a process: `T` stopped, `t` traced, `D` in a wait that no signal ends, `Z` dead; nothing when gone. */
+export function processState(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    return stat.slice(stat.lastIndexOf(")") + 2).startsWith("T");
+    return stat.charAt(stat.lastIndexOf(")") + 2);
   } catch {
-    return false;
+    return undefined;
   }
 }
 

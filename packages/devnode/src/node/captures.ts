@@ -122,6 +122,9 @@ export function createCaptures(options: CaptureOptions): Captures {
         });
         metrics.forked();
         return { children };
+      } catch (error) {
+        // Nobody waits for it any more: that is no failure.
+        throw signal.aborted ? new Refusal(500, "fork failed") : error;
       } finally {
         held.free();
       }
