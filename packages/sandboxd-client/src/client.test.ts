@@ -389,6 +389,18 @@ describe("replies", () => {
     expect(await clientOf(pool, node.address).peers()).toEqual(["a:1"]);
   });
 
+  it("come after interim ones, which say nothing", async () => {
+    await using node = await httpServer((_request, response) => {
+      response.writeProcessing();
+      response.writeEarlyHints({ link: "</x>; rel=preload" }, () =>
+        response.writeHead(409).end(JSON.stringify({ error: "sandbox is paused" })),
+      );
+    });
+    await using pool = createNodePool();
+    const error = await failure(clientOf(pool, node.address).renew("sb_1", {}));
+    expect(error).toMatchObject({ code: "status", status: 409, nodeMessage: "sandbox is paused" });
+  });
+
   it("with an endless error body end, and little is kept of them", async () => {
     await using node = await httpServer((_request, response) => {
       response.writeHead(500);

@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events";
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
@@ -160,6 +161,7 @@ describe("an accepted relay", () => {
     await using node = await tcpServer((socket) => afterHead(socket, () => socket.write(switching)));
     const abort = new AbortController();
     const stream = await relay(node.address, abort.signal);
+    expect(getEventListeners(abort.signal, "abort")).toStrictEqual([]);
     abort.abort();
     expect(stream.destroyed).toBe(false);
     stream.destroy();
@@ -292,6 +294,16 @@ describe("a refused relay", () => {
     expect(error).toMatchObject({ code: "bad_request", delivery: "no" });
     expect(node.accepted).toBe(0);
   });
+});
+
+it("a relay that is refused or cannot be reached leaves nothing on its signal", async () => {
+  const { signal } = new AbortController();
+  await using node = await tcpServer((socket) =>
+    afterHead(socket, () => socket.end("HTTP/1.1 404 No\r\nContent-Length: 2\r\n\r\n{}")),
+  );
+  expect(await failure(relay(node.address, signal))).toMatchObject({ status: 404 });
+  expect(await failure(relay(await closedAddress(), signal))).toMatchObject({ code: "unreachable" });
+  expect(getEventListeners(signal, "abort")).toStrictEqual([]);
 });
 
 describe("an abort of a relay", () => {
