@@ -10,6 +10,7 @@ import { cleanEnv, type Programs } from "./programs.ts";
 import type { ResultCollector } from "./results.ts";
 import { frontFlags, type Rig, startDev, type TokenMode, writeRigFiles } from "./rig.ts";
 import { CLI_CLIENT, cliRows } from "../suites/cli.ts";
+import { cliBuildRows } from "../suites/cli-builds.ts";
 import { capacityRows, failureRows, startupRows } from "../suites/failures.ts";
 import { faultLanes } from "../suites/faults.ts";
 import { firstScriptRows } from "../suites/first-script.ts";
@@ -85,6 +86,7 @@ export async function run(context: RunContext): Promise<void> {
           clients,
           launchers,
           withCli: withCli && wants("cli") && !brief,
+          withCliBuilds: withCli && wants("builds"),
           withFailures: withHarness && wants("failures"),
         });
       }
@@ -150,6 +152,7 @@ interface SharedRigJob {
   readonly clients: readonly ClientId[];
   readonly launchers: ReadonlyMap<ClientId, Launcher>;
   readonly withCli: boolean;
+  readonly withCliBuilds: boolean;
   readonly withFailures: boolean;
 }
 
@@ -178,6 +181,10 @@ async function sharedRig(context: RunContext, mode: TokenMode, job: SharedRigJob
     }
     if (job.withCli) {
       await rowsAndClose(context, "cli", cliRows(set, rig.facts), `${CLI_CLIENT} ${mode}`);
+    }
+    // Builds need the secret.
+    if (job.withCliBuilds && mode === "secret") {
+      await rowsAndClose(context, "builds", cliBuildRows(set, rig.facts), `${CLI_CLIENT} ${mode}`);
     }
     if (job.withFailures) {
       await rowsOf(context, "failures", failureRows(rig), `raw ${mode}`);

@@ -1,26 +1,16 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { setTimeout as delay } from "node:timers/promises";
 
 import { callApi, createSandbox, type Created, killSandbox, runInGuest } from "../src/api.ts";
 import type { HarnessRow } from "../src/harness-rows.ts";
 import { waitFor } from "../src/polling.ts";
-import type { ManagedProcess, ProcessSet } from "../src/processes.ts";
-import { cleanEnv } from "../src/programs.ts";
+import type { ProcessSet } from "../src/processes.ts";
 import type { RigFacts } from "../src/rig.ts";
+import { createCli } from "./cli-runner.ts";
 import { cliTemplateRows } from "./cli-templates.ts";
 
 /** The column of the installed CLI. */
 export const CLI_CLIENT = "cli-2.19";
-
-interface Done {
-  readonly code: number | null;
-  readonly out: string;
-  readonly err: string;
-}
 
 /** A line as `sandbox logs --format json` prints it. */
 interface LoggedLine {
@@ -31,50 +21,13 @@ interface LoggedLine {
   readonly pid: number;
 }
 
-const RUNNER = fileURLToPath(new URL("../node_modules/@e2b/cli/dist/index.js", import.meta.url));
 const UNKNOWN = "sb-0000000000000000";
 
 /** Rows of the E2B CLI, run as a user runs it: its program, the documented variables, an empty home. */
 export function cliRows(set: ProcessSet, rig: RigFacts): { rows: readonly HarnessRow[]; close: () => Promise<void> } {
-  let home: Promise<string> | undefined;
   let shared: Promise<Created> | undefined;
-
-  const start = async (args: readonly string[], input?: string | Uint8Array, key?: string): Promise<ManagedProcess> => {
-    home ??= mkdtemp(join(tmpdir(), "conformance-cli-"));
-    return set.start({
-      name: `e2b ${args.slice(0, 2).join(" ")}`,
-      command: process.execPath,
-      args: [RUNNER, ...args],
-      env: {
-        ...cleanEnv(),
-        HOME: await home,
-        NO_COLOR: "1",
-        FORCE_COLOR: "0",
-        NO_UPDATE_NOTIFIER: "1",
-        E2B_API_KEY: key ?? rig.keys.one,
-        E2B_API_URL: rig.apiUrl,
-        E2B_DOMAIN: rig.domain,
-        E2B_SANDBOX_URL: rig.proxyUrl,
-      },
-      ...(input === undefined ? {} : { input }),
-    });
-  };
-  const cli = async (args: readonly string[], input?: string | Uint8Array, key?: string): Promise<Done> => {
-    const child = await start(args, input, key);
-    const timer = setTimeout(() => child.signal("SIGKILL", true), 30_000);
-    const { code } = await child.ended;
-    clearTimeout(timer);
-    return { code, out: child.stdout(), err: child.stderr() };
-  };
-  const ok = async (args: readonly string[], input?: string | Uint8Array): Promise<string> => {
-    const done = await cli(args, input);
-    assert.equal(done.code, 0, `e2b ${args.join(" ")}: ${done.err.slice(-400) || done.out.slice(-400)}`);
-    return done.out;
-  };
-  const json = async (args: readonly string[]): Promise<unknown> => {
-    const out = await ok(args);
-    return JSON.parse(out.slice(out.search(/[[{]/)));
-  };
+  const runner = createCli(set, rig);
+  const { start, run: cli, ok, json } = runner;
   const sandbox = async (): Promise<Created> => {
     shared ??= createSandbox(rig, { metadata: { owner: "cli" }, timeout: 300 });
     return shared;
@@ -405,9 +358,7 @@ export function cliRows(set: ProcessSet, rig: RigFacts): { rows: readonly Harnes
     if (own !== undefined) {
       await killSandbox(rig, own.sandboxID).catch(() => undefined);
     }
-    if (home !== undefined) {
-      await rm(await home, { recursive: true, force: true });
-    }
+    await runner[Symbol.asyncDispose]();
   };
   return { rows, close };
 }
