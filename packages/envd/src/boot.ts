@@ -47,7 +47,13 @@ export function createBoot({ file, guest, processes, logger }: BootParts): Boot 
     const onAbort = (): void => stop.abort();
     const timer = setTimeout(onAbort, READY_LIMIT_MS);
     signal.addEventListener("abort", onAbort, { once: true });
-    void service?.ended(stop.signal).then((end) => end !== undefined && end.exitCode !== 0 && stop.abort());
+    let failed = false;
+    const watch = async (): Promise<void> => {
+      const end = await service?.ended(stop.signal);
+      failed = end !== undefined && end.exitCode !== 0;
+      if (failed) stop.abort();
+    };
+    void watch();
     try {
       while (!stop.signal.aborted) {
         const probe = await start(readyCommand);
@@ -56,7 +62,8 @@ export function createBoot({ file, guest, processes, logger }: BootParts): Boot 
         if (end?.exitCode === 0) return;
         await sleep(READY_PAUSE_MS, undefined, { signal: stop.signal }).catch(() => undefined);
       }
-      logger.warn({}, "the start command of the template was not ready in time");
+      const how = failed ? "failed" : "was not ready in time";
+      if (!signal.aborted) logger.warn({}, `the start command of the template ${how}`);
     } finally {
       clearTimeout(timer);
       signal.removeEventListener("abort", onAbort);

@@ -27,6 +27,8 @@ export interface TestGuest extends AsyncDisposable {
   filesystem(options?: { binary?: boolean; headers?: Record<string, string> }): Client<typeof Filesystem>;
   /** One plain request. */
   call(method: string, path: string, init?: CallInit): Promise<Reply>;
+  /** Carries out the boot document. */
+  boot(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -106,6 +108,7 @@ export async function startGuest(options: Partial<EnvdOptions> = {}): Promise<Te
     logs,
     process: (wire) => createClient(Process, transport(wire)),
     filesystem: (wire) => createClient(Filesystem, transport(wire)),
+    boot: () => envd.boot(),
     call: (method, path, init) => plainCall(port, method, path, init),
     close,
     [Symbol.asyncDispose]: close,
