@@ -1,7 +1,10 @@
 import type { TokenMode } from "./rig.ts";
 
 /** A client that is run from a process of its own. */
-export type ClientId = "js-2.51" | "js-2.50" | "py-2.51" | "py-newest";
+export type ClientId = "js-2.51" | "js-2.50" | "py-2.51" | "py-newest" | InterpreterClient;
+
+/** Clients of the code interpreter, which has packages of its own. */
+export type InterpreterClient = "js-ci-2.8" | "py-ci-2.11";
 
 /** One row that a client process runs. */
 export interface ClientRow {
@@ -17,6 +20,9 @@ export interface ClientRow {
 const PYTHON = ["py-2.51", "py-newest"] as const;
 const NEWEST = ["py-newest"] as const;
 const SECRET = ["secret"] as const;
+
+/** Clients of the suite `interpreter`, and of no other. */
+export const INTERPRETER_CLIENTS: readonly InterpreterClient[] = ["js-ci-2.8", "py-ci-2.11"];
 
 /**
  * Every row that client processes run, in running order. The runners know the rows by id; a row listed here that a
@@ -129,41 +135,34 @@ export const CLIENT_ROWS: readonly ClientRow[] = [
   { suite: "surface", id: "S16", title: "built templates: found, tagged, started by name and tag, deleted" },
   { suite: "surface", id: "S13", title: "streamed input", clients: NEWEST },
 
-  { suite: "traffic", id: "X1", title: "20 sandboxes in parallel" },
-  { suite: "traffic", id: "X2", title: "a user port is public, by headers and by host" },
-  { suite: "traffic", id: "X3", title: "a closed port is a JSON 502; port 49983 needs a token" },
-  { suite: "traffic", id: "X4", title: "a client that hangs up during create leaves no sandbox" },
-
-  {
-    suite: "builds",
-    id: "T1",
-    title: "a template with RUN, ENV, WORKDIR, USER, COPY and a start command is built, and its log read",
-    modes: SECRET,
-  },
-  {
-    suite: "builds",
-    id: "T2",
-    title: "a sandbox of it has files, owner, user, folder, variables and the running program",
-    modes: SECRET,
-  },
-  { suite: "builds", id: "T3", title: "envs at create come on top of the template's", modes: SECRET },
-  { suite: "builds", id: "T4", title: "tags: built with, listed, assigned, used, removed", modes: SECRET },
-  { suite: "builds", id: "T5", title: "files that are there are not uploaded again", modes: SECRET },
-  { suite: "builds", id: "T6", title: "a failing step is the client's build error at its line", modes: SECRET },
-  { suite: "builds", id: "T7", title: "no base, no upload, no start: build errors that say so", modes: SECRET },
-  { suite: "builds", id: "T8", title: "building again replaces the template on every node", modes: SECRET },
-  { suite: "builds", id: "T9", title: "COPY follows the rules of a Dockerfile", modes: SECRET },
-  { suite: "builds", id: "T10", title: "in the background, with status and log by offset", modes: SECRET },
-  { suite: "builds", id: "T11", title: "the asynchronous client builds", clients: PYTHON, modes: SECRET },
-  {
-    suite: "builds",
-    id: "T12",
-    title: "no other namespace sees it; a deleted one is gone; no build left a sandbox",
-    modes: SECRET,
-  },
+  ...interpreterRows(),
 
   { suite: "default-create", id: "B17", title: "default create on a fleet without network lane" },
 ];
+
+/** What the clients of the code interpreter do beside what every client does. */
+function interpreterRows(): readonly ClientRow[] {
+  const own = { suite: "interpreter", clients: INTERPRETER_CLIENTS } as const;
+  return [
+    { ...own, id: "CI1", title: "create without a template gives a sandbox that runs code" },
+    { ...own, id: "CI2", title: "cells share what they define; the last value is the result" },
+    { ...own, id: "CI3", title: "stdout, stderr and results are apart, and come while the cell runs" },
+    { ...own, id: "CI4", title: "an error has name, value and traceback, and ends nothing but its cell" },
+    { ...own, id: "CI5", title: "a value comes in every form it has" },
+    { ...own, id: "CI6", title: "cells are counted" },
+    { ...own, id: "CI7", title: "JavaScript and TypeScript: state, await, import, console, errors, display" },
+    { ...own, id: "CI8", title: "contexts: create in a directory, list, restart, remove" },
+    { ...own, id: "CI9", title: "variables of the sandbox and of one cell", modes: SECRET },
+    { ...own, id: "CI10", title: "a cell over its timeout is interrupted and its context goes on" },
+    { ...own, id: "CI11", title: "languages that are not offered are refused by name" },
+    { ...own, id: "CI12", title: "code without the sandbox's token is 401", modes: SECRET },
+    { ...own, id: "CI13", title: "a sandbox killed during a cell is a timeout error" },
+    { ...own, id: "CI14", title: "contexts live through a pause" },
+    { ...own, id: "CI15", title: "a megabyte of any characters arrives whole" },
+    { ...own, id: "CI16", title: "a kernel that dies says so, and the next cell has a new one" },
+    { ...own, id: "CI17", title: "cells of one context wait for each other, contexts do not" },
+  ];
+}
 
 /** The rows of a suite that a client can run in a mode. */
 export function rowsFor(suite: string, client: ClientId, mode: TokenMode): readonly ClientRow[] {

@@ -18,8 +18,16 @@ export type Launcher =
     }
   | { readonly kind: "absent"; readonly reason: string };
 
-const JS_MODULES: Readonly<Partial<Record<ClientId, string>>> = { "js-2.51": "e2b-2.51", "js-2.50": "e2b-2.50" };
-const PYTHON_VERSIONS: Readonly<Partial<Record<ClientId, string>>> = { "py-2.51": "2.51.0", "py-newest": "newest" };
+const JS_MODULES: Readonly<Partial<Record<ClientId, string>>> = {
+  "js-2.51": "e2b-2.51",
+  "js-2.50": "e2b-2.50",
+  "js-ci-2.8": "@e2b/code-interpreter",
+};
+const PYTHON_VERSIONS: Readonly<Partial<Record<ClientId, string>>> = {
+  "py-2.51": "2.51.0",
+  "py-newest": "newest",
+  "py-ci-2.11": "code-interpreter",
+};
 
 /** The longest a client process may stay silent; rows have a limit of their own below it. */
 const SILENCE_MS = 90_000;

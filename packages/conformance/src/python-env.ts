@@ -13,9 +13,12 @@ export type PythonEnv =
 
 const INSTALL_LIMIT_MS = 180_000;
 
+/** The code interpreter's client, with the SDK that it was released for. */
+const CODE_INTERPRETER: readonly string[] = ["e2b-code-interpreter==2.11.5", "e2b==2.63.0"];
+
 /**
- * Makes (once) a virtual environment with a version of the Python SDK. `newest` is whatever the package index has; it is
- * looked up again when the environment is older than a day.
+ * Makes (once) a virtual environment with a version of the Python SDK, or with the client of the code interpreter.
+ * `newest` is whatever the package index has; it is looked up again when the environment is older than a day.
  */
 export async function pythonEnv(set: ProcessSet, wanted: string): Promise<PythonEnv> {
   const dir = fileURLToPath(new URL(`../.venv-e2b-${wanted}`, import.meta.url));
@@ -46,7 +49,7 @@ export async function pythonEnv(set: ProcessSet, wanted: string): Promise<Python
     return absent(`there is no ${base}: install Python 3.11 or newer with its venv module`);
   }
   const [major = 0, minor = 0] = found.stdout.trim().split(".").map(Number);
-  const needed = wanted === "newest" ? 11 : 10;
+  const needed = wanted === "newest" || wanted === "code-interpreter" ? 11 : 10;
   if (major !== 3 || minor < needed) {
     return absent(`${base} is ${found.stdout.trim()}: e2b ${wanted} needs Python 3.${needed} or newer`);
   }
@@ -55,10 +58,13 @@ export async function pythonEnv(set: ProcessSet, wanted: string): Promise<Python
   if (made.failed !== undefined) {
     return absent(`${base} cannot make a virtual environment (install python3-venv): ${made.failed.slice(-200)}`);
   }
-  const requirement = wanted === "newest" ? "e2b" : `e2b==${wanted}`;
-  const pip = await run(python, ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement]);
+  const requirements =
+    wanted === "code-interpreter" ? CODE_INTERPRETER : [wanted === "newest" ? "e2b" : `e2b==${wanted}`];
+  const pip = await run(python, ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", ...requirements]);
   if (pip.failed !== undefined) {
-    return absent(`pip cannot install ${requirement} (is a package index reachable?): ${pip.failed.slice(-200)}`);
+    return absent(
+      `pip cannot install ${requirements.join(", ")} (is a package index reachable?): ${pip.failed.slice(-200)}`,
+    );
   }
   const version = await run(python, ["-c", "from importlib.metadata import version; print(version('e2b'))"]);
   if (version.failed !== undefined) {

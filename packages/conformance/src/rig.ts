@@ -46,6 +46,15 @@ const ALIASES = { default: "base", second: "code-interpreter-v1", medium: "mediu
 /** The image the rigs keep warm guests of. */
 export const IMAGE = "conformance/guest:24.04";
 
+const PLAIN_ALIASES = `${ALIASES.default} ${IMAGE}
+${ALIASES.second} ${IMAGE}
+${ALIASES.medium} ${IMAGE} medium
+${ALIASES.build} ${IMAGE} medium
+`;
+
+/** The image is what `dev` calls that of guests with a code interpreter. */
+const INTERPRETER_ALIASES = `${ALIASES.second} code-interpreter:v1\n`;
+
 const API_KEYS = {
   one: "e2b_11111111111111111111111111111111",
   two: "e2b_22222222222222222222222222222222",
@@ -66,6 +75,8 @@ export interface DevOptions {
   readonly nodes?: number;
   /** @default 1000 */
   readonly pollMs?: number;
+  /** Whether the only template is `code-interpreter-v1`, with a code interpreter. @default false */
+  readonly interpreter?: boolean;
   readonly extraFlags?: readonly string[];
   /** Extra environment of the program. */
   readonly env?: Readonly<Record<string, string>>;
@@ -81,7 +92,7 @@ export interface RigFiles {
 }
 
 /** Writes keys, aliases, node token and secret into a new folder. */
-export async function writeRigFiles(label: string): Promise<RigFiles> {
+export async function writeRigFiles(label: string, aliases: string = PLAIN_ALIASES): Promise<RigFiles> {
   const dir = await mkdtemp(join(tmpdir(), `conformance-${label}-`));
   const files: RigFiles = {
     dir,
@@ -97,11 +108,7 @@ export async function writeRigFiles(label: string): Promise<RigFiles> {
     `# keys of the conformance run\n${API_KEYS.one} ns1\n${API_KEYS.two} ns2\n${API_KEYS.three} ns3\n`,
     { mode },
   );
-  await writeFile(
-    files.aliasFile,
-    `${ALIASES.default} ${IMAGE}\n${ALIASES.second} ${IMAGE}\n${ALIASES.medium} ${IMAGE} medium\n${ALIASES.build} ${IMAGE} medium\n`,
-    { mode },
-  );
+  await writeFile(files.aliasFile, aliases, { mode });
   await writeFile(files.tokenFile, `${NODE_TOKEN}\n`, { mode });
   await writeFile(files.secretFile, "conformance-envd-secret\n", { mode });
   return files;
@@ -130,7 +137,10 @@ export function frontFlags(
 
 /** Starts `sandbox-e2b dev` and returns once every pool is full and both surfaces answer. */
 export async function startDev(set: ProcessSet, programs: Programs, options: DevOptions): Promise<Rig> {
-  const files = await writeRigFiles(`dev-${options.mode}`);
+  const files = await writeRigFiles(
+    `dev-${options.mode}`,
+    options.interpreter === true ? INTERPRETER_ALIASES : PLAIN_ALIASES,
+  );
   const [apiPort = 0, proxyPort = 0] = await freePorts(2);
   const pollMs = options.pollMs ?? 1_000;
   const envFile = join(files.dir, "env");

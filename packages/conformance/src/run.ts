@@ -4,6 +4,7 @@ import type { Args } from "./args.ts";
 import { CLIENT_ROWS, type ClientId, SHARED_SUITES } from "./catalogue.ts";
 import { type Launcher, launcherFor, runClientSuite } from "./clients.ts";
 import { type HarnessRow, runHarnessRows } from "./harness-rows.ts";
+import { isInterpreterClient, runInterpreterSuite } from "./interpreter-run.ts";
 import { runNodeSuite } from "./node-run.ts";
 import type { ProcessSet } from "./processes.ts";
 import { cleanEnv, type Programs } from "./programs.ts";
@@ -33,6 +34,7 @@ const HARNESS_SUITES = [
   "capacity",
   "mesh",
   "teardown",
+  "interpreter",
   "isolation",
   "faults",
   "node",
@@ -62,7 +64,7 @@ export async function run(context: RunContext): Promise<void> {
   const clients: readonly ClientId[] =
     asked === undefined
       ? [...QUICK_CLIENTS, ...(args.suite === "full" ? (["py-newest"] as const) : [])]
-      : asked === CLI_CLIENT
+      : asked === CLI_CLIENT || isInterpreterClient(asked)
         ? []
         : [asked];
   const withCli = asked === undefined || asked === CLI_CLIENT;
@@ -93,6 +95,9 @@ export async function run(context: RunContext): Promise<void> {
     }
     if (wants("capacity")) {
       await capacityRig(context, clients, launchers, withHarness);
+    }
+    if (wants("interpreter")) {
+      await runInterpreterSuite(context, args.suite === "quick" ? ["secret"] : MODES);
     }
   };
   const harnessLane = async (): Promise<void> => {

@@ -8,6 +8,7 @@ import { commandRows } from "./js/command-rows.ts";
 import { type ClientJob, type Row, RowContext, type Sdk } from "./js/context.ts";
 import { copyRows } from "./js/copy-rows.ts";
 import { fileRows } from "./js/file-rows.ts";
+import { interpreterRows } from "./js/interpreter-rows.ts";
 import { pagingRows } from "./js/paging-rows.ts";
 import { ptyRows } from "./js/pty-rows.ts";
 import { surfaceRows } from "./js/surface-rows.ts";
@@ -24,6 +25,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   ...copyRows,
   ...trafficRows,
   ...buildRows,
+  ...interpreterRows,
 };
 
 const ROW_LIMIT_MS = 60_000;

@@ -14,6 +14,7 @@ from rows_builds import BUILD_ROWS
 from rows_commands import COMMAND_ROWS
 from rows_copies import COPY_ROWS
 from rows_files import FILE_ROWS
+from rows_interpreter import INTERPRETER_ROWS
 from rows_paging import PAGING_ROWS
 from rows_pty import PTY_ROWS
 from rows_surface import SURFACE_ROWS
@@ -31,6 +32,7 @@ ROWS = {
     **COPY_ROWS,
     **TRAFFIC_ROWS,
     **BUILD_ROWS,
+    **INTERPRETER_ROWS,
 }
 
 ROW_LIMIT_SECONDS = 60
