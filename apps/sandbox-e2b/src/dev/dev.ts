@@ -148,16 +148,9 @@ async function startNodes(
   const { startDevNode } = await import("@org/devnode");
   const { count, image, warm, warmEgress, ...guests } = plan;
   const images = e2b.aliases.length === 0 ? [{ image, size: "small" }] : e2b.aliases;
-  const isInterpreter = (one: { readonly image: string }): boolean => one.image === INTERPRETER_IMAGE;
-  // Guests with a code interpreter cost more, and nobody waits for them: they come last, and one of a kind is kept.
-  const pools = [
-    ...poolsForAliases(
-      images.filter((one) => !isInterpreter(one)),
-      warm,
-      warmEgress,
-    ),
-    ...poolsForAliases(images.filter(isInterpreter), Math.min(warm, 1), Math.min(warmEgress, 1)),
-  ];
+  // Guests with a code interpreter cost more and nobody waits for them, so they come last.
+  const ordered = images.toSorted((one, other) => Number(isInterpreter(one)) - Number(isInterpreter(other)));
+  const pools = poolsForAliases(ordered, warm, warmEgress);
   const templates = await guestTemplates();
   const started = await Promise.allSettled(
     Array.from({ length: count }, () =>
@@ -170,6 +163,10 @@ async function startNodes(
     node.setPeers(nodes.map((peer) => peer.address).filter((address) => address !== node.address));
   }
   await Promise.all(nodes.map((node) => node.warmed({ signal, except: [INTERPRETER_IMAGE] })));
+}
+
+function isInterpreter({ image }: { readonly image: string }): boolean {
+  return image === INTERPRETER_IMAGE;
 }
 
 /** What {@link announce} tells of. */
@@ -206,7 +203,9 @@ async function announce(at: ServingAddresses, about: Announcement): Promise<void
   const notes = [
     ...portNote("API", at.api, textOf(values, "e2b-bind-address")),
     ...portNote("data plane", at.proxy, textOf(values, "envd-proxy-bind-address")),
-    ...(isolation === "process" ? ["isolation process isolates nothing: sandboxes run as you, with your files"] : []),
+    ...(isolation === "process"
+      ? ["isolation process isolates nothing: sandboxes run as you, with your files, and have no code interpreter"]
+      : []),
   ];
   const templates = e2b.aliases.map(({ alias }) => alias);
   process.stdout.write(banner({ variables, nodes: nodes.length, isolation, templates, stateDir, envFile, notes }));
