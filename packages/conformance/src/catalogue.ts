@@ -135,6 +135,39 @@ export const CLIENT_ROWS: readonly ClientRow[] = [
   { suite: "surface", id: "S16", title: "built templates: found, tagged, started by name and tag, deleted" },
   { suite: "surface", id: "S13", title: "streamed input", clients: NEWEST },
 
+  { suite: "traffic", id: "X1", title: "20 sandboxes in parallel" },
+  { suite: "traffic", id: "X2", title: "a user port is public, by headers and by host" },
+  { suite: "traffic", id: "X3", title: "a closed port is a JSON 502; port 49983 needs a token" },
+  { suite: "traffic", id: "X4", title: "a client that hangs up during create leaves no sandbox" },
+
+  {
+    suite: "builds",
+    id: "T1",
+    title: "a template with RUN, ENV, WORKDIR, USER, COPY and a start command is built, and its log read",
+    modes: SECRET,
+  },
+  {
+    suite: "builds",
+    id: "T2",
+    title: "a sandbox of it has files, owner, user, folder, variables and the running program",
+    modes: SECRET,
+  },
+  { suite: "builds", id: "T3", title: "envs at create come on top of the template's", modes: SECRET },
+  { suite: "builds", id: "T4", title: "tags: built with, listed, assigned, used, removed", modes: SECRET },
+  { suite: "builds", id: "T5", title: "files that are there are not uploaded again", modes: SECRET },
+  { suite: "builds", id: "T6", title: "a failing step is the client's build error at its line", modes: SECRET },
+  { suite: "builds", id: "T7", title: "no base, no upload, no start: build errors that say so", modes: SECRET },
+  { suite: "builds", id: "T8", title: "building again replaces the template on every node", modes: SECRET },
+  { suite: "builds", id: "T9", title: "COPY follows the rules of a Dockerfile", modes: SECRET },
+  { suite: "builds", id: "T10", title: "in the background, with status and log by offset", modes: SECRET },
+  { suite: "builds", id: "T11", title: "the asynchronous client builds", clients: PYTHON, modes: SECRET },
+  {
+    suite: "builds",
+    id: "T12",
+    title: "no other namespace sees it; a deleted one is gone; no build left a sandbox",
+    modes: SECRET,
+  },
+
   ...interpreterRows(),
 
   { suite: "default-create", id: "B17", title: "default create on a fleet without network lane" },
