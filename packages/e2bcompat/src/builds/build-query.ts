@@ -4,7 +4,7 @@ import { E2bError } from "../errors.ts";
 import type { BuildLogQuery, BuildLogTimeQuery } from "./build-log.ts";
 
 /** Longest page of a build's log. */
-export const MAX_PAGE_LINES = 100;
+const MAX_PAGE_LINES = 100;
 
 function whole(query: URLSearchParams, name: string): number | undefined {
   const text = query.get(name);

@@ -4,7 +4,8 @@ import { createBuildLog } from "./build-log.ts";
 import type { BuildLog } from "./build-log.ts";
 import type { AskedSize } from "./build-size.ts";
 import { runBuild } from "./run-build.ts";
-import type { BuildFailure, BuildPlan, BuildSite } from "./run-build.ts";
+import type { BuildSite } from "./build-site.ts";
+import type { BuildFailure, BuildPlan } from "./run-build.ts";
 
 export type BuildStatus = "waiting" | "building" | "ready" | "error";
 

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createDirectoryStore, prepareDirectory } from "./directory-store.ts";
 import type { DirectoryStore } from "./directory-store.ts";
 import { mayUpload, signUpload } from "./upload-signature.ts";
-import type { UploadKey } from "./upload-store.ts";
+import type { UploadKey } from "./upload-key.ts";
 
 const KEY: UploadKey = { namespace: "ns1", template: "mine", hash: "ab".repeat(32) };
 

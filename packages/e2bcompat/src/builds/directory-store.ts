@@ -3,8 +3,8 @@ import { createReadStream } from "node:fs";
 import { mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { E2bError } from "../errors.ts";
-import { uploadPath } from "./upload-store.ts";
-import type { UploadKey, UploadReader } from "./upload-store.ts";
+import { uploadPath } from "./upload-key.ts";
+import type { UploadKey, UploadReader } from "./upload-key.ts";
 
 /** Options of {@link createDirectoryStore}. */
 export interface DirectoryStoreOptions {

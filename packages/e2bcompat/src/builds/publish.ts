@@ -3,7 +3,7 @@ import { isScaleError } from "@org/scale";
 import { askNodes } from "../ask-nodes.ts";
 import { DEFAULT_TAG } from "../built-template.ts";
 import { E2bError } from "../errors.ts";
-import type { Service } from "../service.ts";
+import type { BuildService } from "./build-site.ts";
 
 /** A build that is done, in the sandbox that it was done in. */
 export interface Finished {
@@ -15,7 +15,7 @@ export interface Finished {
 }
 
 /** What a build may change of the fleet. */
-export type Publisher = Pick<Service, "store" | "templateWrites" | "settings">;
+export type Publisher = Pick<BuildService, "store" | "templateWrites" | "settings">;
 
 /** One node's copy of the template. */
 interface Copy {

@@ -5,16 +5,15 @@ import type { Assignment, PoolKey } from "@org/scale";
 import { dialBuildDaemon } from "../daemon.ts";
 import { E2bError } from "../errors.ts";
 import { RELAY_ENVIRONMENT } from "../guest.ts";
-import type { Service } from "../service.ts";
 import { createBuildGuest } from "./build-guest.ts";
 import type { BuildGuest, OnLine, RunAs } from "./build-guest.ts";
 import type { BuildLog } from "./build-log.ts";
+import type { BuildSite } from "./build-site.ts";
 import { describeStep } from "./build-steps.ts";
 import type { BuildStep } from "./build-steps.ts";
 import { publish } from "./publish.ts";
 import { FIRST_STATE, runStep } from "./run-steps.ts";
 import { startServing } from "./start-command.ts";
-import type { UploadStore } from "./upload-store.ts";
 
 /** What is to be built. */
 export interface BuildPlan {
@@ -35,14 +34,6 @@ export interface BuildFailure {
   /** `base`, the number of a step, or `finalize`: clients map it to a line of the template's source. */
   readonly step: string;
   readonly message: string;
-}
-
-/** What a build works with. */
-export interface BuildSite {
-  readonly service: Pick<Service, "store" | "templateWrites" | "settings" | "newName" | "abandon">;
-  readonly uploads: UploadStore | undefined;
-  /** Lease of the sandbox, in seconds. */
-  readonly timeoutSeconds: number;
 }
 
 /** One build while it runs. */

@@ -24,7 +24,7 @@ function failed(message: string): E2bError {
 }
 
 /** A command in messages. */
-export function shown(command: string): string {
+function shown(command: string): string {
   return JSON.stringify(command.length > MAX_SHOWN_CHARS ? `${command.slice(0, MAX_SHOWN_CHARS)}…` : command);
 }
 

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { signatureFault, startS3Server } from "../testing/s3-server.ts";
 import { createS3Store } from "./s3-store.ts";
 import type { S3Store, S3StoreOptions } from "./s3-store.ts";
-import type { UploadKey } from "./upload-store.ts";
+import type { UploadKey } from "./upload-key.ts";
 
 const SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
 const ID = "AKIAIOSFODNN7EXAMPLE";

@@ -1,7 +1,7 @@
 import { AwsClient } from "aws4fetch";
 import { E2bError } from "../errors.ts";
-import { uploadPath } from "./upload-store.ts";
-import type { UploadKey, UploadReader } from "./upload-store.ts";
+import { uploadPath } from "./upload-key.ts";
+import type { UploadKey, UploadReader } from "./upload-key.ts";
 
 /** Who the object store knows us as. All parts but the first are secrets. */
 export interface S3Credentials {

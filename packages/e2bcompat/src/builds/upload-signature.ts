@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { FILES_HASH } from "./build-steps.ts";
-import type { UploadKey } from "./upload-store.ts";
+import type { UploadKey } from "./upload-key.ts";
 
 /** How long an upload address is good for, in seconds. */
 export const UPLOAD_SECONDS = 3600;

@@ -5,7 +5,7 @@ import { FILES_HASH } from "../builds/build-steps.ts";
 import { checkTemplateName } from "../builds/template-name.ts";
 import { uploadBody } from "../builds/upload-body.ts";
 import { mayUpload, signUpload, UPLOAD_SECONDS } from "../builds/upload-signature.ts";
-import type { UploadKey } from "../builds/upload-store.ts";
+import type { UploadKey } from "../builds/upload-key.ts";
 import type { Call } from "../call.ts";
 import { E2bError } from "../errors.ts";
 import type { Service } from "../service.ts";
