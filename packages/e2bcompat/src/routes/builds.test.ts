@@ -24,6 +24,12 @@ describe("POST /v3/templates", () => {
     expect(fleet.nodes.calls).toStrictEqual([]);
   });
 
+  it("says in the log that disk cannot be asked for", async () => {
+    const { fleet } = site();
+    const { logEntries } = (await status(fleet, await request(fleet, { minFreeDiskMb: 512 }))).body;
+    expect(logEntries).toMatchObject([{ level: "warn", message: expect.stringContaining("minFreeDiskMb") }]);
+  });
+
   it("makes another record for each request", async () => {
     const { fleet } = site();
     expect(await request(fleet)).not.toBe(await request(fleet));
@@ -39,6 +45,7 @@ describe("POST /v3/templates", () => {
     [{ name: "mine:" }, "tags"],
     [{ name: "mine", tags: [""] }, "tags"],
     [{ name: "mine", tags: ["a b"] }, "tags"],
+    [{ name: "mine", tags: Array.from({ length: 17 }, (_, index) => `v${index}`) }, "at most 16"],
     [{ name: "mine", cpuCount: 0 }, "cpuCount"],
     [{ name: "mine", memoryMB: 1.5 }, "memoryMB"],
     [{ name: "base" }, "pool image"],

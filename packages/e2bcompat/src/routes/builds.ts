@@ -16,6 +16,9 @@ import { readBody } from "../wire/requests.ts";
 import { buildsOff } from "./refused.ts";
 import { checkTags } from "./tags.ts";
 
+/** Nodes keep tags as labels, and so many of them. */
+const MAX_TAGS = 16;
+
 function buildsOf({ builds }: Service): Builds {
   if (builds === undefined) {
     throw buildsOff();
@@ -38,6 +41,9 @@ export async function requestBuild(service: Service, call: Call): Promise<Answer
   }
   const asked = [...(tag === undefined ? [] : [tag]), ...(body.tags ?? [])];
   const tags = asked.length === 0 ? [] : checkTags(asked);
+  if (tags.length > MAX_TAGS) {
+    throw new E2bError("bad_request", `tags: at most ${MAX_TAGS} fit on a template`);
+  }
   const { cpuCount, memoryMB } = body;
   const { namespace } = call;
   const record = builds.request({ namespace, template: name, tags, asked: { cpuCount, memoryMB } });
