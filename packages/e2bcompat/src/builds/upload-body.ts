@@ -22,7 +22,13 @@ export function uploadBody(call: Call, maxBytes: number): AsyncIterable<Uint8Arr
 async function* directBody({ incoming, bodyIdleTimeoutMs }: Direct): AsyncGenerator<Uint8Array, void> {
   const idle = Promise.withResolvers<never>();
   idle.promise.catch(() => undefined);
+  let waiting = true;
   const timer = setTimeout(() => {
+    if (!waiting) {
+      // It is our disk that takes its time.
+      timer.refresh();
+      return;
+    }
     idle.reject(new E2bError("bad_request", `the upload stopped coming for ${bodyIdleTimeoutMs} ms`));
   }, bodyIdleTimeoutMs);
   // The answer to a refused upload still has to go out on this connection.
@@ -33,8 +39,9 @@ async function* directBody({ incoming, bodyIdleTimeoutMs }: Direct): AsyncGenera
       if (next.done === true) {
         return;
       }
-      timer.refresh();
+      waiting = false;
       yield next.value;
+      waiting = true;
       timer.refresh();
     }
   } catch (error) {
