@@ -32,11 +32,34 @@ function ownerOf({ owners }: CopyJob): CopyTreeOptions["owner"] {
   return owners === "same" ? (_path, uid, gid) => [uid, gid] : ownerShift(owners.from, owners.to);
 }
 
+/** What the readers of a tree wait for. */
+const turns = new Map<string, Promise<unknown>>();
+
+/**
+ * Without the host's root, reading what its mode forbids changes that mode for a moment, and another reader of the same
+ * tree would take it for the file's own: they read one after another.
+ */
+function inTurn(tree: string, step: () => Promise<string>): Promise<string> {
+  if (process.geteuid?.() === 0) {
+    return step();
+  }
+  const turn = (turns.get(tree) ?? Promise.resolve()).then(step, step);
+  turns.set(tree, turn);
+  const done = (): void => {
+    if (turns.get(tree) === turn) {
+      turns.delete(tree);
+    }
+  };
+  turn.then(done, done);
+  return turn;
+}
+
 async function answer(id: number, job: TreeJob): Promise<TreeAnswer> {
   const stop = new AbortController();
   running.set(id, stop);
+  const step = (): Promise<string> => carryOut(job, stop.signal);
   try {
-    return { id, value: await carryOut(job, stop.signal) };
+    return { id, value: await inTurn(job.kind === "copy" ? job.from : job.tree, step) };
   } catch (error) {
     const { message, code } = error as NodeJS.ErrnoException;
     return { id, error: { message, code } };

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -70,3 +71,30 @@ test("a close ends what runs, and nothing can be started afterwards", async () =
   await copied;
   await expect(at.copy()).rejects.toThrow("closing");
 });
+
+test.runIf(process.getuid?.() === 0 && process.platform === "linux")(
+  "readers of one tree do not see each other's borrowed rights",
+  async () => {
+    await using folder = temporaryFolder(0o777);
+    const script = `
+      const { createTrees } = await import(${JSON.stringify(join(import.meta.dirname, "trees.ts"))});
+      const { chmodSync, lstatSync, mkdirSync, writeFileSync } = await import("node:fs");
+      const root = process.argv[1];
+      for (let index = 0; index < 60; index += 1) {
+        mkdirSync(root + "/from/" + index + "/shut", { recursive: true });
+        writeFileSync(root + "/from/" + index + "/shut/file", Buffer.alloc(2 ** 21, 1));
+        chmodSync(root + "/from/" + index + "/shut", 0);
+      }
+      const trees = createTrees();
+      const copies = [1, 2, 3, 4].map((copy) => root + "/copy" + copy);
+      await Promise.all(copies.map((to) => trees.copy({ from: root + "/from", to, owners: undefined })));
+      await trees.close();
+      const modes = [root + "/from", ...copies].flatMap((at) =>
+        Array.from({ length: 60 }, (_, index) => lstatSync(at + "/" + index + "/shut").mode & 0o777));
+      console.log(modes.length, [...new Set(modes)].join());`;
+    const words = ["--conditions=@org/source", "--input-type=module", "-e", script, folder.path];
+    const out = execFileSync(process.execPath, words, { uid: 65_534, gid: 65_534, cwd: "/", encoding: "utf8" });
+    expect(out).toBe("300 0\n");
+  },
+  60_000,
+);

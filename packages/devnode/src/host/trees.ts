@@ -104,7 +104,8 @@ export function createTrees(): Trees {
     pending.clear();
   };
   const start = (): Worker => {
-    const started = new Worker(findProgram(), { name: "trees" });
+    // Arguments of the process may be meant for its own program only.
+    const started = new Worker(findProgram(), { name: "trees", execArgv: [] });
     started.on("message", ({ id, value, error }: TreeAnswer) => {
       const job = pending.get(id);
       pending.delete(id);
