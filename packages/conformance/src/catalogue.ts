@@ -135,6 +135,16 @@ export const CLIENT_ROWS: readonly ClientRow[] = [
   { suite: "surface", id: "S16", title: "built templates: found, tagged, started by name and tag, deleted" },
   { suite: "surface", id: "S13", title: "streamed input", clients: NEWEST },
 
+  { suite: "admission", id: "AD1", title: "a create over max_sandboxes is 429; the SDK waits and succeeds" },
+  { suite: "admission", id: "AD2", title: "a create over create_per_minute is 429 with the time to wait" },
+  { suite: "admission", id: "AD3", title: "creates with one Idempotency-Key are one sandbox" },
+  {
+    suite: "admission",
+    id: "AD4",
+    title: "a hundred requests at once, and a hundred connects, wake a paused sandbox once",
+    clients: ["js-2.51"],
+  },
+
   { suite: "traffic", id: "X1", title: "20 sandboxes in parallel" },
   { suite: "traffic", id: "X2", title: "a user port is public, by headers and by host" },
   { suite: "traffic", id: "X3", title: "a closed port is a JSON 502; port 49983 needs a token" },
@@ -214,6 +224,7 @@ export const SHARED_SUITES = [
   "files",
   "pty",
   "surface",
+  "admission",
   "traffic",
   "builds",
 ] as const;

@@ -43,6 +43,8 @@ export interface NodeAdmin {
   info(): Promise<NodeInfo>;
   sandboxes(): Promise<readonly NodeSandbox[]>;
   claims(): Promise<ClaimCounts>;
+  /** How many paused sandboxes it has woken since it started. */
+  wakes(): Promise<number>;
   sandbox(id: string): Promise<NodeSandbox>;
   setPools(pools: readonly (PoolKey & { readonly warm: number })[]): Promise<void>;
   drain(on: boolean): Promise<void>;
@@ -76,6 +78,7 @@ export function nodeAdmin(address: string, token: string): NodeAdmin {
     },
     sandbox: async (id) => JSON.parse(await call("GET", `/v1/sandboxes/${id}`)) as NodeSandbox,
     claims: async () => claimCounts(await call("GET", "/metrics")),
+    wakes: async () => Number(/^sandboxd_wakes_total (\d+)/m.exec(await call("GET", "/metrics"))?.[1] ?? 0),
     setPools: async (pools) => void (await call("PUT", "/v1/pools", { pools })),
     promote: async (id, template) => void (await call("POST", `/v1/sandboxes/${id}/promote`, { template })),
     drain: async (on) => void (await call(on ? "POST" : "DELETE", "/v1/drain")),

@@ -20,8 +20,17 @@ export interface RigFacts {
   /** Origin of the data plane; requests name the sandbox by headers or by the `Host`. */
   readonly proxyUrl: string;
   readonly domain: string;
-  /** Keys of the namespaces `ns1`, `ns2` and `ns3`; the last one is for rows that count what a namespace holds. */
-  readonly keys: { readonly one: string; readonly two: string; readonly three: string };
+  /**
+   * Keys of the namespaces `ns1`, `ns2` and `ns3`; the last one is for rows that count what a namespace holds. Those of
+   * `ns4` and `ns5` have limits: one sandbox at a time, and two creates in a minute.
+   */
+  readonly keys: {
+    readonly one: string;
+    readonly two: string;
+    readonly three: string;
+    readonly limited: string;
+    readonly rated: string;
+  };
   /** Image behind the alias `base`. */
   readonly image: string;
   readonly nodeAddresses: readonly string[];
@@ -59,6 +68,8 @@ const API_KEYS = {
   one: "e2b_11111111111111111111111111111111",
   two: "e2b_22222222222222222222222222222222",
   three: "e2b_33333333333333333333333333333333",
+  limited: "e2b_44444444444444444444444444444444",
+  rated: "e2b_55555555555555555555555555555555",
 } as const;
 
 const NODE_TOKEN = "conformance-node-token";
@@ -105,7 +116,15 @@ export async function writeRigFiles(label: string, aliases: string = PLAIN_ALIAS
   const mode = 0o600;
   await writeFile(
     files.keyFile,
-    `# keys of the conformance run\n${API_KEYS.one} ns1\n${API_KEYS.two} ns2\n${API_KEYS.three} ns3\n`,
+    [
+      "# keys of the conformance run",
+      `${API_KEYS.one} ns1`,
+      `${API_KEYS.two} ns2`,
+      `${API_KEYS.three} ns3`,
+      `${API_KEYS.limited} ns4 max_sandboxes=1`,
+      `${API_KEYS.rated} ns5 create_per_minute=2`,
+      "",
+    ].join("\n"),
     { mode },
   );
   await writeFile(files.aliasFile, aliases, { mode });

@@ -1,6 +1,7 @@
 // Runs rows with one JavaScript SDK and prints one JSON line per row. The job comes in CONFORMANCE_JOB.
 import { writeSync } from "node:fs";
 
+import { admissionRows } from "./js/admission-rows.ts";
 import { aliasRows } from "./js/alias-rows.ts";
 import { buildRows } from "./js/build-rows.ts";
 import { baseRows, reconnect } from "./js/base-rows.ts";
@@ -23,6 +24,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   ...ptyRows,
   ...surfaceRows,
   ...copyRows,
+  ...admissionRows,
   ...trafficRows,
   ...buildRows,
   ...interpreterRows,

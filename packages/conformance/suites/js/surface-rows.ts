@@ -125,6 +125,10 @@ export const surfaceRows: Readonly<Record<string, Row>> = {
     await rejects(sandbox.commands.run("true"), context.sdk.SandboxNotFoundError);
     await rejects(sandbox.files.read("/etc/hostname"), context.sdk.TimeoutError);
     await rejects(sandbox.getInfo(), context.sdk.SandboxNotFoundError);
+    const gone = await context.raw("GET", `/sandboxes/${sandbox.sandboxId}`);
+    assert.match(isApiError(gone, 404), /^sandbox not found: it was killed at \d{4}-/);
+    const stranger = await context.raw("GET", `/sandboxes/${sandbox.sandboxId}`, { key: context.rig.keys.two });
+    assert.equal(isApiError(stranger, 404), "sandbox not found");
     await rejects(sandbox.setTimeout(1_000), context.sdk.SandboxNotFoundError);
     await rejects(sandbox.pause(), context.sdk.SandboxNotFoundError);
     await rejects(sandbox.connect(), context.sdk.SandboxNotFoundError);
@@ -220,6 +224,8 @@ export const surfaceRows: Readonly<Record<string, Row>> = {
         (error: unknown) => error instanceof context.sdk.SandboxNotFoundError,
       );
     await until("gone after its lease", gone, 1_000 + REAP_MS);
+    const reason = await context.raw("GET", `/sandboxes/${sandbox.sandboxId}`);
+    assert.match(isApiError(reason, 404), /^sandbox not found: its lease ended at \d{4}-/);
     assert.equal(await sandbox.isRunning(), false);
     await context.poll();
     const items = await context.sdk.Sandbox.list(context.options()).nextItems();

@@ -8,6 +8,7 @@ import time
 import traceback
 
 from context import RowContext
+from rows_admission import ADMISSION_ROWS
 from rows_alias import ALIAS_ROWS, RESUME_ROWS
 from rows_base import BASE_ROWS, reconnect
 from rows_builds import BUILD_ROWS
@@ -30,6 +31,7 @@ ROWS = {
     **PTY_ROWS,
     **SURFACE_ROWS,
     **COPY_ROWS,
+    **ADMISSION_ROWS,
     **TRAFFIC_ROWS,
     **BUILD_ROWS,
     **INTERPRETER_ROWS,

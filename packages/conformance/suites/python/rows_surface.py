@@ -116,6 +116,10 @@ def s6(context):
         sandbox.connect,
     ):
         raises(SandboxNotFoundException, action)
+    gone = context.raw("GET", f"/sandboxes/{sandbox.sandbox_id}")
+    same(is_api_error(gone, 404).startswith("sandbox not found: it was killed at "), True, str(gone))
+    stranger = context.raw("GET", f"/sandboxes/{sandbox.sandbox_id}", key=context.rig["keys"]["two"])
+    same(is_api_error(stranger, 404), "sandbox not found")
 
 
 def s7(context):
@@ -198,6 +202,8 @@ def s12(context):
             return True
 
     until("gone after its lease", gone, 1 + REAP)
+    reason = context.raw("GET", f"/sandboxes/{sandbox.sandbox_id}")
+    same(is_api_error(reason, 404).startswith("sandbox not found: its lease ended at "), True, str(reason))
     same(sandbox.is_running(), False)
     context.poll()
     ids = [item.sandbox_id for item in Sandbox.list(**context.options()).next_items()]
