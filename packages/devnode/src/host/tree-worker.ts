@@ -43,14 +43,12 @@ function inTurn(tree: string, step: () => Promise<string>): Promise<string> {
   if (process.geteuid?.() === 0) {
     return step();
   }
-  const turn = (turns.get(tree) ?? Promise.resolve()).then(step, step);
-  turns.set(tree, turn);
-  const done = (): void => {
+  const turn = (turns.get(tree) ?? Promise.resolve()).then(step, step).finally(() => {
     if (turns.get(tree) === turn) {
       turns.delete(tree);
     }
-  };
-  turn.then(done, done);
+  });
+  turns.set(tree, turn);
   return turn;
 }
 
