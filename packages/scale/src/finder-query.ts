@@ -94,7 +94,7 @@ export class NameQuery implements FinderQuery {
     this.op = op;
     this.key = nameKey(namespace, name);
     this.overlay = overlay;
-    this.#qualified = `${namespace}/${name}`;
+    this.#qualified = this.key;
     this.#passes = passes;
   }
 
@@ -126,7 +126,7 @@ export class NameQuery implements FinderQuery {
 
   accepts(entry: InventoryEntry, node: string): boolean {
     return (
-      qualifiedName(entry.name) === this.#qualified &&
+      (entry.name === this.#qualified || qualifiedName(entry.name) === this.#qualified) &&
       (this.#passes === undefined || this.#passes(sandboxOf(node, entry)))
     );
   }

@@ -49,12 +49,15 @@ export class NodeIndex {
   }
 }
 
-/** Index key of a sandbox by name. */
+/** Index key of a sandbox by name: its qualified name. */
 export function nameKey(namespace: string, name: string): string {
-  return `name/${namespace}/${name}`;
+  return `${namespace}/${name}`;
 }
 
-/** Index key of a sandbox by claim id. The empty namespace stands for all of them and is a key of its own. */
+/**
+ * Index key of a sandbox by claim id. The empty namespace stands for all of them and is a key of its own. No name's key
+ * begins with a slash.
+ */
 export function claimKey(namespace: string, id: string): string {
-  return `claim/${namespace}/${id}`;
+  return `/${namespace}/${id}`;
 }

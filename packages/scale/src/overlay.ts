@@ -183,6 +183,14 @@ export class Overlay {
     }
   }
 
+  /** The same for one node. */
+  pruneOn(node: string): void {
+    const writes = this.#nodes.get(node);
+    if (writes !== undefined) {
+      this.#pruneNode(node, writes);
+    }
+  }
+
   #pruneNode(node: string, writes: NodeWrites): void {
     const asOfMs = this.#source.nodeInventory(node)?.asOfMs;
     if (asOfMs === undefined) {

@@ -10,6 +10,8 @@ import { FleetIds } from "./fleet-ids.ts";
 import type { NodeIndex } from "./node-index.ts";
 import type { Overlay } from "./overlay.ts";
 import type { InventorySource, Logger, NodeClients, NodeSandbox } from "./ports.ts";
+import { claimKey, nameKey } from "./node-index.ts";
+import { RecentHits } from "./recent-hits.ts";
 import { sandboxOf } from "./sandbox-view.ts";
 import type { ViewIndexes } from "./view-index.ts";
 
@@ -35,13 +37,19 @@ export interface FinderParts {
 export class SandboxFinder {
   readonly #parts: FinderParts;
   readonly #ids: FleetIds;
+  readonly #recent: RecentHits;
 
   constructor(parts: FinderParts) {
     this.#parts = parts;
+    this.#recent = new RecentHits(parts.source, parts.overlay);
     this.#ids = new FleetIds(parts.source);
   }
 
   byName(namespace: string, name: string, signal: AbortSignal | undefined): Promise<Sandbox> {
+    const recent = signal?.aborted === true ? undefined : this.#recent.lookup(nameKey(namespace, name));
+    if (recent !== undefined) {
+      return recent.found;
+    }
     const query = new NameQuery(this.#parts.overlay, namespace, name);
     return this.#find(query, signal, () => {
       const { unanswered } = query;
@@ -55,6 +63,10 @@ export class SandboxFinder {
     match: (claimId: string) => boolean,
     signal: AbortSignal | undefined,
   ): Promise<Sandbox> {
+    const recent = signal?.aborted === true ? undefined : this.#recent.lookup(claimKey(namespace, id));
+    if (recent !== undefined && match(recent.sandbox.id)) {
+      return recent.found;
+    }
     const query = new IdQuery(this.#parts.overlay, namespace, id, match);
     return this.#find(query, signal, () => {
       const { unanswered } = query;
@@ -101,6 +113,7 @@ export class SandboxFinder {
       }
       const listed = this.#inView(view, known, query);
       if (listed !== undefined) {
+        this.#recent.keep(query.key, listed);
         return listed;
       }
       if (view !== undefined) {
