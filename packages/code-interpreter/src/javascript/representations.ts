@@ -3,18 +3,18 @@ import { inspect } from "node:util";
 /** Method by which values of JavaScript notebooks say how they look: it returns data by media types. */
 const DISPLAY = Symbol.for("Jupyter.display");
 
-const MEDIA_TYPES: Readonly<Record<string, string>> = {
-  "text/plain": "text",
-  "text/html": "html",
-  "text/markdown": "markdown",
-  "image/svg+xml": "svg",
-  "image/png": "png",
-  "image/jpeg": "jpeg",
-  "application/pdf": "pdf",
-  "text/latex": "latex",
-  "application/json": "json",
-  "application/javascript": "javascript",
-};
+const MEDIA_TYPES: ReadonlyMap<string, string> = new Map([
+  ["text/plain", "text"],
+  ["text/html", "html"],
+  ["text/markdown", "markdown"],
+  ["image/svg+xml", "svg"],
+  ["image/png", "png"],
+  ["image/jpeg", "jpeg"],
+  ["application/pdf", "pdf"],
+  ["text/latex", "latex"],
+  ["application/json", "json"],
+  ["application/javascript", "javascript"],
+]);
 const RESERVED: ReadonlySet<string> = new Set(["type", "is_main_result"]);
 
 /** Every form of a value. A string stands for itself; other values show how Node writes them. */
@@ -23,7 +23,7 @@ export function formsOf(value: unknown): Readonly<Record<string, unknown>> {
   const media = mediaOf(value);
   if (media !== undefined) {
     for (const [type, data] of Object.entries(media)) {
-      const name = MEDIA_TYPES[type] ?? type;
+      const name = MEDIA_TYPES.get(type) ?? type;
       if (data !== undefined && data !== null && !RESERVED.has(name)) forms[name] = encoded(data);
     }
   }

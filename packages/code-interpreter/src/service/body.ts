@@ -17,7 +17,8 @@ export interface Body {
 export async function readBody(req: IncomingMessage): Promise<Body> {
   const chunks: Buffer[] = [];
   let size = 0;
-  for await (const chunk of req as AsyncIterable<Buffer>) {
+  // Whoever sends too much still reads the answer.
+  for await (const chunk of req.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
     size += chunk.length;
     if (size > LIMIT) throw new Refusal("too_large", `the body is longer than ${LIMIT} bytes`);
     chunks.push(chunk);

@@ -6,6 +6,8 @@ import { type Emit, errorMessage } from "./messages.ts";
 
 /** How long a cell that was interrupted may go on before its kernel is ended. */
 const INTERRUPT_WAIT_MS = 5000;
+/** An interruption misses a program that is only being started. */
+const INTERRUPT_AGAIN_MS = 1000;
 
 /** What is run in a context. */
 export interface Execution {
@@ -85,8 +87,10 @@ export function createContext(options: ContextOptions): Context {
     await emit({ type: "number_of_executions", execution_count: at.count });
     const { kernel } = at;
     let timer: NodeJS.Timeout | undefined;
+    let again: NodeJS.Timeout | undefined;
     const onAbort = (): void => {
       kernel.interrupt();
+      again ??= setInterval(() => kernel.interrupt(), INTERRUPT_AGAIN_MS);
       timer ??= setTimeout(() => kernel.kill(), options.interruptWaitMs ?? INTERRUPT_WAIT_MS);
     };
     signal.addEventListener("abort", onAbort, { once: true });
@@ -100,6 +104,7 @@ export function createContext(options: ContextOptions): Context {
       }
     } finally {
       clearTimeout(timer);
+      clearInterval(again);
       signal.removeEventListener("abort", onAbort);
     }
   };

@@ -3,10 +3,13 @@ import { join } from "node:path";
 /** A language that cells can be written in. */
 export type Language = "python" | "javascript" | "typescript";
 
-/** Every language there is. */
-export const LANGUAGES: readonly Language[] = ["python", "javascript", "typescript"];
+const LANGUAGES: readonly Language[] = ["python", "javascript", "typescript"];
 
-const OTHER_NAMES: Readonly<Record<string, Language>> = { python3: "python", js: "javascript", ts: "typescript" };
+const OTHER_NAMES: ReadonlyMap<string, Language> = new Map([
+  ["python3", "python"],
+  ["js", "javascript"],
+  ["ts", "typescript"],
+]);
 
 /** Longest part of a name that is repeated in an answer. */
 const SHOWN = 40;
@@ -15,7 +18,7 @@ const SHOWN = 40;
 export function languageOf(name: string | undefined): Language | undefined {
   if (name === undefined || name === "") return "python";
   const plain = name.trim().toLowerCase();
-  return LANGUAGES.find((language) => language === plain) ?? OTHER_NAMES[plain];
+  return LANGUAGES.find((language) => language === plain) ?? OTHER_NAMES.get(plain);
 }
 
 /** What a caller is told who wants another language. */

@@ -99,9 +99,15 @@ export function createInterpreter(options: InterpreterOptions): Interpreter {
   const server = createServer((req, res) => {
     res.on("error", () => undefined);
     serve(req, res).catch((error: unknown) => {
-      if (res.headersSent) res.destroy();
-      else if (error instanceof Refusal) sendError(res, error.status, error.message);
-      else if (!req.complete) res.destroy();
+      if (res.headersSent) {
+        res.destroy();
+        return;
+      }
+      if (!req.complete) {
+        req.resume();
+        res.setHeader("connection", "close");
+      }
+      if (error instanceof Refusal) sendError(res, error.status, error.message);
       else sendError(res, 500, "internal error");
     });
   });

@@ -101,12 +101,21 @@ def apply_variables(variables):
     return before
 
 
+def is_own(trace):
+    return os.path.dirname(trace.tb_frame.f_code.co_filename) == HOME
+
+
 def own_frames_cut(error):
-    """The traceback from the first frame of the cell on."""
-    trace = error.__traceback__
-    while trace is not None and os.path.dirname(trace.tb_frame.f_code.co_filename) == HOME:
-        trace = trace.tb_next
-    return trace
+    """The traceback from the first frame of the cell to its last one."""
+    first = error.__traceback__
+    while first is not None and is_own(first):
+        first = first.tb_next
+    last = first
+    while last is not None and last.tb_next is not None:
+        if is_own(last.tb_next):
+            last.tb_next = None
+        last = last.tb_next
+    return first
 
 
 def describe(error):
