@@ -67,6 +67,31 @@ describe("a boot document", () => {
     expect(processes.map(({ config }) => config?.args.at(-1))).toEqual(["sleep 0.3; echo $USER > $NAME; sleep 1000"]);
   });
 
+  it("starts the start command as another user when it says so", async () => {
+    await using copy = await copyOf({
+      user: "user",
+      workdir: "/",
+      environment: { WHO: join(folder, "who") },
+      startUser: "root",
+      startCommand: "echo $USER > $WHO; sleep 1000",
+      readyCommand: "test -s $WHO",
+    });
+    expect(await readFile(join(folder, "who"), "utf8")).toBe("root\n");
+    expect(await show(copy, "echo $USER")).toBe("user\n");
+  });
+
+  it("without a start command keeps the one that the files brought along", async () => {
+    await using guest = await startGuest({ bootFile });
+    const below = { user: "user", workdir: "/", environment: {} };
+    await put(guest, { ...below, startUser: "root", startCommand: "serve", readyCommand: "ready" });
+    await put(guest, { user: "root", workdir: "/usr", environment: { A: "1" } });
+    const kept = { startUser: "root", startCommand: "serve", readyCommand: "ready" };
+    const after = { user: "root", workdir: "/usr", environment: { A: "1" } };
+    expect(JSON.parse(await readFile(bootFile, "utf8"))).toEqual({ ...after, ...kept });
+    await put(guest, { ...below, startCommand: "other" });
+    expect(JSON.parse(await readFile(bootFile, "utf8"))).toEqual({ ...below, startCommand: "other" });
+  });
+
   it("does not wait for a start command that has failed, nor without a ready command", async () => {
     const base = { user: "root", workdir: "/", environment: {} };
     await using failed = await copyOf({ ...base, startCommand: "exit 3", readyCommand: "false" });
