@@ -28,7 +28,12 @@ export async function callApi(
   rig: RigFacts,
   method: Method,
   path: string,
-  choices: { body?: unknown; text?: string; key?: string | null } = {},
+  choices: {
+    body?: unknown;
+    text?: string;
+    key?: string | null;
+    headers?: Readonly<Record<string, string>>;
+  } = {},
 ): Promise<Reply> {
   const key = choices.key === undefined ? rig.keys.one : choices.key;
   const body = choices.text ?? (choices.body === undefined ? undefined : JSON.stringify(choices.body));
@@ -38,6 +43,7 @@ export async function callApi(
     {
       ...(key === null ? {} : { "x-api-key": key }),
       ...(body === undefined ? {} : { "content-type": "application/json" }),
+      ...choices.headers,
     },
     body,
   );
