@@ -32,14 +32,20 @@ name="$1"
 case "$name" in
   *[!0-9]*)
     if ! id -u -- "$name" >/dev/null 2>&1; then
-      if command -v useradd >/dev/null 2>&1; then
-        useradd -m -s /bin/bash -- "$name"
+      if [ "$(id -u)" != 0 ]; then
+        # One id plays all users: a new one is a name and a home.
+        next="$(awk -F: '$3 >= 1000 && $3 < 60000 && $3 >= free { free = $3 + 1 } END { print free ? free : 1000 }' /etc/passwd)"
+        mkdir -p -- "/home/$name"
+        echo "$name:x:$next:" >>/etc/group
+        echo "$name:x:$next:$next::/home/$name:/bin/bash" >>/etc/passwd
+      elif command -v useradd >/dev/null 2>&1; then
+        useradd -m -s /bin/bash -- "$name" >&2
       elif command -v adduser >/dev/null 2>&1; then
-        adduser -D -s /bin/bash "$name"
+        adduser -D -s /bin/bash "$name" >&2
       else
         echo "there is no user $name, and neither useradd nor adduser to make one" >&2
         exit 1
-      fi >&2
+      fi
     fi ;;
   *)
     found="$(awk -F: -v id="$name" '$3 == id { print $1; exit }' /etc/passwd)"
@@ -80,7 +86,12 @@ make_folder() {
   for at in "\${missing[@]}"; do mkdir -- "$at"; own "$owner" -- "$at"; done
 }
 own "$owner" -R -- "$stage"
-if [ -n "$mode" ]; then chmod -R -- "$mode" "$stage"; chmod -- 0700 "$stage"; fi
+if [ -n "$mode" ] && [ "$(id -u)" = 0 ]; then
+  find "$stage" -mindepth 1 ! -type l -exec chmod "$mode" -- {} +
+elif [ -n "$mode" ]; then
+  # Whoever is not root could not enter folders with the modes of files.
+  find "$stage" -mindepth 1 -type f -exec chmod "$mode" -- {} +
+fi
 for one in "\${found[@]}"; do
   if [ -d "$one" ] && [ ! -L "$one" ]; then
     make_folder "$target"
