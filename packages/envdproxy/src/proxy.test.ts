@@ -561,18 +561,42 @@ describe("waking", () => {
     expect([run.store.wakes, dialingWhilePaused]).toStrictEqual([1, 1]);
   });
 
-  it("lets the next request wake when the first one failed", async () => {
+  it("answers all that wait for a wake that fails, and lets the next request wake", async () => {
     await using run = await rig();
     Object.assign(run.store.guests.get("sb_a") ?? {}, { paused: true });
-    let failed = false;
-    run.store.beforeDial = () => {
-      if (!failed) {
-        failed = true;
-        throw new ScaleError("node_failed", "down", { status: 500 });
-      }
+    let dials = 0;
+    run.store.beforeDial = async () => {
+      dials += 1;
+      await new Promise((resolve) => {
+        setTimeout(resolve, 50);
+      });
+      throw new ScaleError("node_failed", "down", { status: 500 });
     };
-    const answers = await Promise.all([run.ask("POST /run"), run.ask("POST /run")]);
-    expect(answers.map(({ status }) => status).sort((a, b) => a - b)).toStrictEqual([200, 500]);
+    const answers = await Promise.all(Array.from({ length: 20 }, () => run.ask("POST /run")));
+    expect(new Set(answers.map(({ status }) => status))).toStrictEqual(new Set([500]));
+    // A request that came behind the failure has tried for itself.
+    expect(dials).toBeLessThan(20);
+    run.store.beforeDial = () => undefined;
+    expect(await run.ask("POST /run")).toMatchObject({ status: 200 });
+    expect(run.store.wakes).toBe(1);
+  });
+
+  it("wakes once, too, when the first request is for a closed port", async () => {
+    await using run = await rig({ publicPorts: [9] });
+    const guest = run.store.guests.get("sb_a");
+    Object.assign(guest ?? {}, { paused: true });
+    let sleeping = 0;
+    run.store.beforeDial = async () => {
+      sleeping += guest?.paused === true ? 1 : 0;
+      await new Promise((resolve) => {
+        setTimeout(resolve, 30);
+      });
+    };
+    const closed = run.ask("GET /", [], `9-sb-a.${DOMAIN}`);
+    const answers = await Promise.all(Array.from({ length: 10 }, () => run.ask("POST /run")));
+    expect(answers.every(({ status }) => status === 200)).toBe(true);
+    expect(await closed).toMatchObject({ status: 502 });
+    expect([run.store.wakes, sleeping]).toStrictEqual([1, 1]);
   });
 });
 

@@ -54,8 +54,8 @@ function dialRefusal(error: unknown, passive: boolean): Error {
 /** Admission and relay of one request: finds the owner, checks the credential in constant time, dials. */
 export function createRelayDialer(options: RelayDialerOptions): RelayDialer {
   const { store, resolver, logger } = options;
-  // Requests to a sleeping sandbox wait for the first of them to wake it.
-  const waking = new WeakMap<Owner, Promise<void>>();
+  // Requests to a sleeping sandbox wait for the first of them to wake it, and share the failure of its node.
+  const waking = new WeakMap<Owner, Promise<EnvdProxyError | undefined>>();
   const woken = new WeakSet<Owner>();
 
   function admit(owner: Owner, credential: Credential): void {
@@ -90,25 +90,34 @@ export function createRelayDialer(options: RelayDialerOptions): RelayDialer {
   }
 
   async function wake(owner: Owner, bearer: string, port: number, signal: AbortSignal): Promise<Duplex> {
-    const first = waking.get(owner);
-    if (first !== undefined) {
-      await first;
-      return dial(owner, bearer, port, signal);
+    for (let first = waking.get(owner); first !== undefined; first = waking.get(owner)) {
+      const failure = await first;
+      if (failure !== undefined) {
+        throw failure;
+      }
+      if (woken.has(owner)) {
+        return dial(owner, bearer, port, signal);
+      }
+      // The first one left, or learned nothing of the wake: one of those who wait goes first now.
     }
-    let settled: () => void = () => undefined;
-    waking.set(
-      owner,
-      new Promise<void>((resolve) => {
-        settled = resolve;
-      }),
-    );
+    const { promise, resolve } = Promise.withResolvers<EnvdProxyError | undefined>();
+    waking.set(owner, promise);
+    let failure: EnvdProxyError | undefined;
     try {
       const relay = await dial(owner, bearer, port, signal);
       woken.add(owner);
       return relay;
+    } catch (error) {
+      const isAnswer = error instanceof EnvdProxyError && !signal.aborted;
+      if (isAnswer && error.code === "port_closed") {
+        // The port is not open, but its guest is awake.
+        woken.add(owner);
+      }
+      failure = isAnswer && error.code === "node_failed" ? error : undefined;
+      throw error;
     } finally {
       waking.delete(owner);
-      settled();
+      resolve(failure);
     }
   }
 
