@@ -169,6 +169,31 @@ describe("a create with an Idempotency-Key", () => {
     expect(next.body.sandboxID).not.toBe(id);
   });
 
+  it("while the first sandbox is slowly ended names that one or a new one, and the new one from the end on", async () => {
+    for (let turns = 0; turns < 12; turns += 1) {
+      const fleet = createFleet();
+      const id = (await post(fleet)).body.sandboxID as string;
+      fleet.publish();
+      const release = Promise.withResolvers<void>();
+      fleet.node.script("release", async () => {
+        await release.promise;
+        fleet.node.lose(id.replace("-", "_"));
+      });
+      const kill = fleet.send("DELETE", `/sandboxes/${id}`);
+      const during = post(fleet);
+      for (let turn = 0; turn < turns; turn += 1) {
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      release.resolve();
+      expect((await kill).status).toBe(204);
+      expect((await during).status).toBe(201);
+      const after = await post(fleet);
+      expect(after.status).toBe(201);
+      expect(after.body.sandboxID).not.toBe(id);
+      expect(fleet.node.sandboxes.map(({ entry }) => entry.id)).toStrictEqual([after.body.sandboxID.replace("-", "_")]);
+    }
+  });
+
   it("repeats the answer of a paused sandbox without waking it", async () => {
     const fleet = createFleet();
     const first = await post(fleet);
