@@ -102,7 +102,7 @@ export class Flags {
         "File with the secret of derived access tokens; needed for environment variables",
       ),
       "e2b-cors-origins": textOption(
-        'Web pages that may use the API: "*", "none", or origins with commas; "*" never counts in anonymous use',
+        'Web pages that may use the API: all ("*"), "none", or origins with commas. In anonymous use listed ones alone',
         { default: "*" },
       ),
       ...BuildFlags.options(),
