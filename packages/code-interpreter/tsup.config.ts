@@ -9,7 +9,11 @@ const guest = {
   outExtension: () => ({ js: ".mjs" }),
   dts: false,
   clean: false,
-  splitting: false,
+  splitting: true,
+  esbuildOptions: (options: { chunkNames?: string }) => {
+    // Names that stay, so that no build leaves files of another one behind.
+    options.chunkNames = "[name]";
+  },
   noExternal: [/./],
 };
 

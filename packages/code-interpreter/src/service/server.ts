@@ -8,6 +8,8 @@ import { createGuestVariables } from "./guest-variables.ts";
 import { type KernelCommands, languageOf, unsupported } from "./languages.ts";
 import { type Emit, errorMessage, lineOf } from "./messages.ts";
 
+export { kernelCommands, kernelFilesIn } from "./languages.ts";
+
 /** Silence after which a line is sent that means nothing: clients and proxies give up on silent answers. */
 const KEEPALIVE_MS = 15_000;
 
