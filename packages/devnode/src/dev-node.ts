@@ -35,10 +35,10 @@ export interface DevNode extends AsyncDisposable {
 export interface WarmedOptions {
   readonly signal?: AbortSignal | undefined;
   /**
-   * Templates whose pools are not waited for.
-   * @default []
+   * How many ready guests of a pool are enough; more than its target are never waited for.
+   * @default the target
    */
-  readonly except?: readonly string[] | undefined;
+  readonly enough?: ((pool: { readonly template: string; readonly net: string }) => number) | undefined;
 }
 
 /** Longest wait for requests that run when the node closes. */
@@ -149,8 +149,8 @@ export async function startDevNode(options: DevNodeOptions): Promise<DevNode> {
       freezer: host.freezer,
       separateUsers: host.separateUsers,
       setPeers: (addresses) => peers.set(addresses),
-      warmed: async ({ signal, except = [] } = {}) => {
-        const isCold = (pool: PoolInfo): boolean => pool.warm < pool.target && !except.includes(pool.key.template);
+      warmed: async ({ signal, enough } = {}) => {
+        const isCold = ({ key, warm, target }: PoolInfo): boolean => warm < Math.min(target, enough?.(key) ?? target);
         while (pools.snapshot().some(isCold)) {
           signal?.throwIfAborted();
           const { parked } = pools;

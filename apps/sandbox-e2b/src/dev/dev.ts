@@ -148,7 +148,7 @@ async function startNodes(
   const { startDevNode } = await import("@org/devnode");
   const { count, image, warm, warmEgress, ...guests } = plan;
   const images = e2b.aliases.length === 0 ? [{ image, size: "small" }] : e2b.aliases;
-  // Guests with a code interpreter cost more and nobody waits for them, so they come last.
+  // Guests with a code interpreter take longer, so they come last, and the first one is enough to begin with.
   const ordered = images.toSorted((one, other) => Number(isInterpreter(one)) - Number(isInterpreter(other)));
   const pools = poolsForAliases(ordered, warm, warmEgress);
   const templates = await guestTemplates();
@@ -162,7 +162,9 @@ async function startNodes(
   for (const node of nodes) {
     node.setPeers(nodes.map((peer) => peer.address).filter((address) => address !== node.address));
   }
-  await Promise.all(nodes.map((node) => node.warmed({ signal, except: [INTERPRETER_IMAGE] })));
+  const enough = ({ template, net }: { readonly template: string; readonly net: string }): number =>
+    template !== INTERPRETER_IMAGE ? Infinity : net === "none" ? 1 : 0;
+  await Promise.all(nodes.map((node) => node.warmed({ signal, enough })));
 }
 
 function isInterpreter({ image }: { readonly image: string }): boolean {

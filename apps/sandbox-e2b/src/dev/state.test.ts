@@ -39,7 +39,9 @@ describe("the state", () => {
       expect((await stat(file)).mode & 0o777).toBe(0o600);
     }
     expect(await readFile(state.keyFile, "utf8")).toMatch(/^e2b_[0-9a-f]{40} default\ne2b_[0-9a-f]{40} second\n$/);
-    expect(await readFile(state.aliasFile, "utf8")).toBe("base img:1\nubuntu img:1\ne2bdev/base img:1 medium\ncode-interpreter-v1 code-interpreter:v1\n");
+    expect(await readFile(state.aliasFile, "utf8")).toBe(
+      "base img:1\nubuntu img:1\ne2bdev/base img:1 medium\ncode-interpreter-v1 code-interpreter:v1\n",
+    );
     expect(await readFile(state.tokenFile, "utf8")).toMatch(/^[0-9a-f]{64}\n$/);
   });
 
@@ -58,8 +60,12 @@ describe("the state", () => {
     const second = await openState(folder.path, "img:2");
     expect(await readFile(second.tokenFile, "utf8")).toBe(token);
     expect(await readFile(second.keyFile, "utf8")).toBe("mine\n");
-    expect(await readFile(second.aliasFile, "utf8")).toBe("base img:2\nubuntu img:2\ne2bdev/base img:2 medium\ncode-interpreter-v1 code-interpreter:v1\n");
-    expect(await readFile(first.aliasFile, "utf8")).toBe("base img:1\nubuntu img:1\ne2bdev/base img:1 medium\ncode-interpreter-v1 code-interpreter:v1\n");
+    expect(await readFile(second.aliasFile, "utf8")).toBe(
+      "base img:2\nubuntu img:2\ne2bdev/base img:2 medium\ncode-interpreter-v1 code-interpreter:v1\n",
+    );
+    expect(await readFile(first.aliasFile, "utf8")).toBe(
+      "base img:1\nubuntu img:1\ne2bdev/base img:1 medium\ncode-interpreter-v1 code-interpreter:v1\n",
+    );
   });
 
   test("is one when many runs make it at once", async () => {
