@@ -52,3 +52,18 @@ test("a template's links lead nothing that is made for a guest out of its tree",
   expect(lstatSync(join(tree, "opt/sandbox/node")).isFile()).toBe(true);
   expect(lstatSync(join(tree, "home/user/kept")).isSymbolicLink()).toBe(true);
 });
+
+test("a template that was unpacked for one user alone makes a guest that all of its users can enter", async () => {
+  await using place = temporaryFolder();
+  const base = join(place.path, "base");
+  mkdirSync(join(base, "opt/own"), { recursive: true, mode: 0o700 });
+  mkdirSync(join(base, "var/lib"), { recursive: true, mode: 0o700 });
+  writeFileSync(join(base, "opt/own/file"), "", { mode: 0o600 });
+  const tree = join(place.path, "tree");
+  mkdirSync(tree);
+  await makeGuestTree(tree, { binds: [], links: [] }, { base, extraBinds: [] });
+  const modes = ["", "opt", "var/lib", "tmp", "root", "opt/own", "opt/own/file"].map((path) =>
+    (statSync(join(tree, path)).mode & 0o7777).toString(8),
+  );
+  expect(modes).toEqual(["755", "755", "755", "1777", "700", "700", "600"]);
+});

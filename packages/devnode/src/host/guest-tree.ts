@@ -237,6 +237,12 @@ export async function makeGuestTree(tree: string, view: HostView, options: TreeO
     if (range !== undefined) {
       await shiftOwners(options.base, tree, range);
     }
+    // A template brings files, and its folders are as whoever unpacked it has them: those of the system stay as they are.
+    for (const [path, mode, owner] of [["/", 0o755, 0] as const, ...FOLDERS]) {
+      if (lstatSync(join(tree, path)).isDirectory()) {
+        folder(path, mode, owner);
+      }
+    }
   }
   makeMountPoints(tree, view, options);
 }
