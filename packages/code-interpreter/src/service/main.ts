@@ -1,4 +1,4 @@
-import { createServer } from "node:net";
+import { createServer, type Socket } from "node:net";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -23,12 +23,15 @@ async function load(): Promise<Interpreter> {
   });
 }
 
+async function hand(socket: Socket): Promise<void> {
+  loading ??= load();
+  const { server } = await loading;
+  server.emit("connection", socket);
+  socket.resume();
+}
+
 const listener = createServer({ pauseOnConnect: true, noDelay: true }, (socket) => {
   socket.on("error", () => undefined);
-  loading ??= load();
-  void loading.then(({ server }) => {
-    server.emit("connection", socket);
-    socket.resume();
-  });
+  void hand(socket);
 });
 listener.listen(PORT, "127.0.0.1");
