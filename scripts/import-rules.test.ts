@@ -109,6 +109,18 @@ const planted: readonly { file: string; source: string; rule: string; why: strin
     rule: "devnode-only-dynamically",
   },
   {
+    why: "a static import of the code interpreter",
+    file: "apps/sandbox-e2b/src/planted-interpreter.ts",
+    source: 'import * as x from "@org/code-interpreter"; export { x };',
+    rule: "devnode-only-dynamically",
+  },
+  {
+    why: "a development node that knows what its guests run",
+    file: "packages/devnode/src/planted-interpreter.ts",
+    source: 'import type * as x from "@org/code-interpreter"; export type { x };',
+    rule: "devnode-imports",
+  },
+  {
     why: "a package that imports an app",
     file: "packages/meshinventory/src/planted-app.ts",
     source: 'export const x = import("../../../apps/sandbox-e2b/src/main.ts");',
@@ -152,6 +164,7 @@ beforeAll(async () => {
     ["packages/e2bcompat", "meshinventory"],
     ["packages/envdproxy", "e2bcompat"],
     ["packages/sandboxd-client", "scale"],
+    ["packages/devnode", "code-interpreter"],
   ] as const) {
     await mkdir(join(copy, from, "node_modules/@org"), { recursive: true });
     await symlink(join(copy, "packages", to), join(copy, from, "node_modules/@org", to));
