@@ -5,9 +5,8 @@ import { createServer } from "node:net";
 const given = new Set<number>();
 
 /**
- * Ports of the loopback interface that nobody listens at; each differs from all that this process
- * got before. They lie below the range that
- * systems take outgoing connections' ports from, so that none of those gets in between.
+ * Ports of the loopback interface that nobody listens at; each differs from all that this process got before. They lie
+ * below the range that systems take outgoing connections' ports from, so that none of those gets in between.
  */
 export async function freePorts(count: number): Promise<number[]> {
   const found: number[] = [];
