@@ -44,13 +44,14 @@ export function rowsOf(node: number, perNode: number, phase: Phase = 0): Row[] {
   const first = createRandom(node * 2 + 1);
   const second = createRandom(node * 2 + 2);
   return Array.from({ length: perNode }, (_row, at) => {
-    const a = rowFrom(first);
-    const b = rowFrom(second);
+    const a = rowFrom(first, `${node}-${at}`);
+    const b = rowFrom(second, `${node}-${at}-b`);
     return phase === 1 && at % CHURN_EVERY === (node * CHURN_STEP) % CHURN_EVERY ? b : a;
   });
 }
 
-function rowFrom(random: () => number): Row {
+/** `place` keeps names apart: of two sandboxes of one name, watches show one. */
+function rowFrom(random: () => number, place: string): Row {
   const word = (): string =>
     Math.floor(random() * 2 ** 32)
       .toString(16)
@@ -59,7 +60,7 @@ function rowFrom(random: () => number): Row {
   const claimedAt = new Date(STARTED_MS + Math.floor(random() * 2 ** 22) * 1000);
   return {
     id: `sb_${high}${word()}`,
-    claimRef: `${NAMESPACE}/e2b-${high}`,
+    claimRef: `${NAMESPACE}/e2b-${high}-${place}`,
     claimedAt,
     deadline: new Date(claimedAt.getTime() + 3_600_000),
   };
