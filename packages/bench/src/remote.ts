@@ -74,9 +74,13 @@ export class Remote<C extends Calls> implements AsyncDisposable {
   }
 }
 
+/** Node's own flags that `sandbox-e2b` starts with. */
+const NODE_FLAGS = ["--max-semi-space-size=64"];
+
 /** Starts a program of this package with the flags of this process. It ends with this process. */
 export function start<C extends Calls>(program: URL): Remote<C> {
-  return new Remote<C>(fork(fileURLToPath(program), { stdio: ["ignore", "inherit", "inherit", "ipc"] }));
+  const execArgv = [...process.execArgv, ...NODE_FLAGS];
+  return new Remote<C>(fork(fileURLToPath(program), { execArgv, stdio: ["ignore", "inherit", "inherit", "ipc"] }));
 }
 
 /** Answers the calls of the process that started this one, one after the other as they come, until it goes away. */
