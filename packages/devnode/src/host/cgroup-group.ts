@@ -144,7 +144,8 @@ function createGroup(path: string, layout: CgroupLayout): GuestGroup {
         await writeFile(file("cgroup.kill"), "1");
         return;
       }
-      for (const word of (await readFile(file("cgroup.procs"), "utf8")).split("\n")) {
+      // Read and signalled in one go: after a wait, an id that was listed may be somebody else's.
+      for (const word of readFileSync(file("cgroup.procs"), "utf8").split("\n")) {
         const pid = Number(word);
         if (pid > 0) {
           tryKill(pid);

@@ -27,7 +27,7 @@ const NAMESPACES = ["mnt", "pid", "net", "ipc", "uts", "user"];
 /** Watches a launched child; its first notes for the keeper are written at once. */
 export function superviseChild(
   child: ChildProcess,
-  run: RunFolder,
+  run: Pick<RunFolder, "notePids">,
   id: string,
   group: GuestGroup | undefined,
   isolation: Isolation,
@@ -52,8 +52,10 @@ export function superviseChild(
     await sleep(20);
     reject(new Error(`${reason}: ${tail.trim().split("\n").at(-1) ?? ""}`));
   };
+  // Once it was waited for, its id belongs to whoever gets it next.
+  const isOurs = (): boolean => pid > 0 && child.exitCode === null && child.signalCode === null;
   const members = (): readonly number[] => {
-    const tree = processTree(pid);
+    const tree = isOurs() ? processTree(pid) : [];
     if (isolation !== "process" || process.platform !== "linux") {
       return tree;
     }
@@ -113,15 +115,20 @@ export function superviseChild(
       if (pid === 0) {
         return;
       }
-      const pids = members();
-      await group?.kill().catch(() => undefined);
-      for (const one of pids) {
-        killQuietly(one);
+      // All at once: after a wait, an id that was listed may be somebody else's.
+      const marks = members().map((one) => ({ pid: one, start: processStart(one) }));
+      for (const one of marks) {
+        killQuietly(one.pid);
       }
       // Without namespaces a child may have left the tree but not the session.
-      killQuietly(-pid);
+      if (isOurs()) {
+        killQuietly(-pid);
+      }
+      await group?.kill().catch(() => undefined);
       await ended;
-      for (let round = 0; round < 500 && pids.some(isAlive); round += 1) {
+      const isLeft = (one: (typeof marks)[number]): boolean =>
+        one.start !== undefined && processStart(one.pid) === one.start;
+      for (let round = 0; round < 500 && marks.some(isLeft); round += 1) {
         await sleep(2);
       }
     },
@@ -157,8 +164,4 @@ function killQuietly(pid: number): void {
   } catch {
     // Gone.
   }
-}
-
-function isAlive(pid: number): boolean {
-  return processStart(pid) !== undefined;
 }

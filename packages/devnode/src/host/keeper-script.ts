@@ -15,11 +15,17 @@ cleanup() {
     set -- "$1" "$2" \${stat##*) }
     [ "$3" != Z ] && [ "\${22-}" = "$2" ]
   }
+  # An id alone may be somebody else's by the time it is used: what is listed is an id with its start time.
+  started() {
+    IFS= read -r stat <"/proc/$1/stat" 2>/dev/null || return 1
+    set -- "$1" \${stat##*) }
+    [ "$2" != Z ] && echo "$1 \${21}"
+  }
   pids() {
     for file in "$run"/guests/*/pids; do
       [ -r "$file" ] || continue
       while read -r pid start; do
-        if [ -n "$start" ] && [ -d /proc/self ]; then alive "$pid" "$start" && echo "$pid"; else echo "$pid"; fi
+        if [ -z "$start" ] || [ ! -d /proc/self ]; then echo "$pid"; else alive "$pid" "$start" && echo "$pid $start"; fi
       done <"$file"
     done
   }
@@ -29,15 +35,19 @@ cleanup() {
     for one in "$run"/guests/*/; do
       one=\${one%/}
       for file in $(grep -l "E2B_SANDBOX_ID=\${one##*/}" /proc/[0-9]*/environ 2>/dev/null); do
-        file=\${file#/proc/}
-        echo "\${file%/environ}"
+        pid=\${file#/proc/}
+        found=$(started "\${pid%/environ}") || continue
+        grep -q "E2B_SANDBOX_ID=\${one##*/}" "$file" 2>/dev/null && echo "$found"
       done
     done
   }
   members() {
     [ -n "$group" ] && [ -d "$group" ] || return 0
     for one in "$group"/*/; do
-      [ -d "$one" ] && cat "$one/cgroup.procs" 2>/dev/null
+      [ -d "$one" ] || continue
+      for pid in $(cat "$one/cgroup.procs" 2>/dev/null); do
+        started "$pid"
+      done
     done
   }
   round=0
@@ -49,10 +59,15 @@ cleanup() {
       done
     fi
     left=$(members; pids; strays)
-    for pid in $left; do
-      kill -9 "$pid" 2>/dev/null
-      kill -9 "-$pid" 2>/dev/null
-    done
+    while read -r pid start; do
+      [ -n "$pid" ] || continue
+      if [ -z "$start" ] || alive "$pid" "$start"; then
+        kill -9 "$pid" 2>/dev/null
+        kill -9 "-$pid" 2>/dev/null
+      fi
+    done <<LEFT
+$left
+LEFT
     if [ -n "$group" ] && [ -d "$group" ]; then
       for one in "$group"/*/; do
         [ -d "$one" ] || continue
