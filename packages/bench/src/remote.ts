@@ -75,7 +75,7 @@ export class Remote<C extends Calls> implements AsyncDisposable {
 }
 
 /** Node's own flags that `sandbox-e2b` starts with. */
-const NODE_FLAGS = ["--max-semi-space-size=64"];
+export const NODE_FLAGS: readonly string[] = ["--max-semi-space-size=64"];
 
 /** Starts a program of this package with the flags of this process. It ends with this process. */
 export function start<C extends Calls>(program: URL): Remote<C> {

@@ -10,6 +10,7 @@ import { publishedFor } from "../published.ts";
 import type { Bench, Suite } from "../suite.ts";
 
 const POLL_MS = 1000;
+const QUIET_TICK = { limit: 10, on: "value", side: "at most" } as const;
 const AGAINST = "viewing the fleet again and comparing it by name";
 
 /** Ticks of watches. */
@@ -148,6 +149,7 @@ async function ticks(bench: Bench, source: FleetSource): Promise<void> {
       baseline: costs.micros("whole"),
       ratio: costs.ratio(key, "whole"),
       against: AGAINST,
+      bar: key === "quiet" ? QUIET_TICK : undefined,
       published: publishedFor(figure, fleet),
     });
   }
