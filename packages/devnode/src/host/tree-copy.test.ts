@@ -23,6 +23,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { asUser } from "../testing/as-user.ts";
 import { temporaryFolder } from "../testing/temporary-folder.ts";
 import { copyTree } from "./tree-copy.ts";
 
@@ -259,8 +260,9 @@ test.runIf(isRoot && process.platform === "linux")(
       const { digestTree } = await import(${JSON.stringify(digest)});
       await copyTree(process.argv[1], process.argv[2]);
       console.log(await digestTree(process.argv[1]) === await digestTree(process.argv[2]));`;
-    const words = ["--conditions=@org/source", "--input-type=module", "-e", script, at.from, at.to];
-    const out = execFileSync(process.execPath, words, { uid: 65_534, gid: 65_534, cwd: "/", encoding: "utf8" });
+    const line = [process.execPath, "--conditions=@org/source", "--input-type=module", "-e", script, at.from, at.to];
+    const { words, ids } = asUser(65_534, line);
+    const out = execFileSync(words[0] ?? "", words.slice(1), { ...ids, cwd: "/", encoding: "utf8" });
     expect(out).toBe("true\n");
     for (const tree of [at.from, at.to]) {
       expect(readFileSync(join(tree, "shut/file"), "utf8")).toBe("content");

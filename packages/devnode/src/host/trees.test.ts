@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { asUser } from "../testing/as-user.ts";
 import { temporaryFolder } from "../testing/temporary-folder.ts";
 import { digestTree } from "./tree-digest.ts";
 import { createTrees, type Trees } from "./trees.ts";
@@ -92,8 +93,9 @@ test.runIf(process.getuid?.() === 0 && process.platform === "linux")(
       const modes = [root + "/from", ...copies].flatMap((at) =>
         Array.from({ length: 60 }, (_, index) => lstatSync(at + "/" + index + "/shut").mode & 0o777));
       console.log(modes.length, [...new Set(modes)].join());`;
-    const words = ["--conditions=@org/source", "--input-type=module", "-e", script, folder.path];
-    const out = execFileSync(process.execPath, words, { uid: 65_534, gid: 65_534, cwd: "/", encoding: "utf8" });
+    const line = [process.execPath, "--conditions=@org/source", "--input-type=module", "-e", script, folder.path];
+    const { words, ids } = asUser(65_534, line);
+    const out = execFileSync(words[0] ?? "", words.slice(1), { ...ids, cwd: "/", encoding: "utf8" });
     expect(out).toBe("300 0\n");
   },
   60_000,

@@ -2,6 +2,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { DevNodeOptions, FreezerKind, Isolation } from "../index.ts";
+import { asUser } from "./as-user.ts";
 
 /** A node in another process. */
 export interface NodeProcess extends AsyncDisposable {
@@ -29,7 +30,8 @@ export async function startNodeProcess(
   { descriptor, prefix = [] }: Inheritance = {},
 ): Promise<NodeProcess> {
   const main = fileURLToPath(new URL("./node-process-main.ts", import.meta.url));
-  const words = [...prefix, process.execPath, "--conditions=@org/source", main, JSON.stringify(options)];
+  const line = [...prefix, process.execPath, "--conditions=@org/source", main, JSON.stringify(options)];
+  const { words, ids } = uid === undefined ? { words: line, ids: undefined } : asUser(uid, line);
   const more: ("ignore" | number)[] = Array.from({ length: (descriptor?.as ?? 2) - 2 }, () => "ignore" as const);
   if (descriptor !== undefined) {
     more[descriptor.as - 3] = descriptor.fd;
@@ -37,14 +39,14 @@ export async function startNodeProcess(
   const child: ChildProcess = spawn(words[0] ?? "", words.slice(1), {
     stdio: ["ignore", "pipe", "pipe", ...more],
     cwd: "/",
-    ...(uid === undefined ? {} : { uid, gid: uid }),
+    ...ids,
   });
   const exited = once(child, "exit");
   let errors = "";
   child.stderr?.setEncoding("utf8").on("data", (text: string) => {
     errors += text;
   });
-  const line = await new Promise<string>((resolve, reject) => {
+  const firstLine = await new Promise<string>((resolve, reject) => {
     let text = "";
     child.stdout?.setEncoding("utf8").on("data", (chunk: string) => {
       text += chunk;
@@ -54,7 +56,7 @@ export async function startNodeProcess(
     });
     child.once("exit", (code) => reject(new Error(`node process ended with ${code}: ${errors}`)));
   });
-  const facts = JSON.parse(line) as Omit<NodeProcess, "pid" | "crash" | keyof AsyncDisposable>;
+  const facts = JSON.parse(firstLine) as Omit<NodeProcess, "pid" | "crash" | keyof AsyncDisposable>;
   return {
     ...facts,
     pid: child.pid ?? 0,
