@@ -3,7 +3,7 @@ import { afterEach } from "vitest";
 import { MeshInventory, MeshStartError, type MeshInventoryOptions } from "../index.ts";
 import { FakeMesh, type FakeNode } from "./fake-mesh.ts";
 
-export const HOUR: number = 3_600_000;
+const HOUR: number = 3_600_000;
 export const MAX_STALE: number = 3;
 
 let life = new AbortController();
