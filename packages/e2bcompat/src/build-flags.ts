@@ -71,9 +71,7 @@ export class BuildFlags {
     return {
       "e2b-builds": switchOption("Serve template builds; needs --e2b-envd-secret-file"),
       "e2b-build-parallel": textOption("How many template builds run at once", { default: String(DEFAULT_PARALLEL) }),
-      "e2b-build-timeout": textOption("How long a template build may take, and the lease of its sandbox", {
-        default: "30m",
-      }),
+      "e2b-build-timeout": textOption("How long a template build may take", { default: "30m" }),
       "e2b-build-log-lines": textOption("How many lines of a template build's log are kept", {
         default: String(DEFAULT_LOG_LINES),
       }),

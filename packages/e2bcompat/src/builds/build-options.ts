@@ -15,7 +15,7 @@ export type UploadOptions =
 export interface BuildOptions {
   /** How many run at once. @default 2 */
   readonly parallel?: number | undefined;
-  /** How long one may take, and the lease of its sandbox. @default 1800 */
+  /** How long one may take. @default 1800 */
   readonly timeoutSeconds?: number | undefined;
   /** How many lines of its log are kept. @default 10000 */
   readonly logLines?: number | undefined;

@@ -6,6 +6,7 @@ import type { AskedSize } from "./build-size.ts";
 import { runBuild } from "./run-build.ts";
 import type { BuildSite } from "./build-site.ts";
 import type { BuildFailure, BuildPlan } from "./run-build.ts";
+import { TemplateDeleted } from "./template-deleted.ts";
 
 export type BuildStatus = "waiting" | "building" | "ready" | "error";
 
@@ -29,6 +30,11 @@ export interface Builds {
   find(namespace: string, template: string, buildId: string): BuildRecord;
   /** Starts one that waits, in the background; what has begun goes on. Throws `busy` when too many run. */
   start(record: BuildRecord, plan: BuildPlan): void;
+  /**
+   * Ends the builds of a template that wait or run, since it is being deleted, and waits until their sandboxes are
+   * released. Resolves with how many there were.
+   */
+  cancel(namespace: string, template: string): Promise<number>;
   /** Ends the builds that run and waits until their sandboxes are released. */
   end(): Promise<void>;
 }
@@ -121,6 +127,28 @@ export function createBuilds(options: BuildsOptions): Builds {
       record.status = "building";
       const stop = new AbortController();
       running.set(record, { stop, done: run(record, plan, stop) });
+    },
+    async cancel(namespace, template) {
+      const reason = new TemplateDeleted();
+      const ended: Promise<void>[] = [];
+      for (const record of records.values()) {
+        if (record.namespace !== namespace || record.template !== template) {
+          continue;
+        }
+        const current = running.get(record);
+        if (current !== undefined) {
+          current.stop.abort(reason);
+          ended.push(current.done);
+        } else if (record.status === "waiting") {
+          record.log.add("error", "base", reason.message);
+          record.failure = { step: "base", message: reason.message };
+          record.status = "error";
+          record.sinceMs = now();
+          ended.push(Promise.resolve());
+        }
+      }
+      await Promise.all(ended);
+      return ended.length;
     },
     async end() {
       const all = [...running.values()];

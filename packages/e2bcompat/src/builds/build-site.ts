@@ -17,6 +17,6 @@ export interface BuildService {
 export interface BuildSite {
   readonly service: BuildService;
   readonly uploads: UploadStore | undefined;
-  /** Time of a build, and lease of its sandbox, in seconds. */
+  /** How long a build may take, in seconds. */
   readonly timeoutSeconds: number;
 }

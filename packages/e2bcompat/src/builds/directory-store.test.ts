@@ -85,6 +85,23 @@ describe("the directory store", () => {
     expect(await files()).toStrictEqual([]);
   });
 
+  it("removes what an upload of a process that died has left beside it", async () => {
+    const store = createDirectoryStore({ directory, maxBytes: 100 });
+    await store.receive(KEY, chunks("one"));
+    const folder = join(directory, "ns1", "mine");
+    const [left] = await readdir(folder);
+    for (const [name, ageMs] of [
+      ["dead.tar.ab.part", 601_000],
+      ["live.tar.cd.part", 500_000],
+    ] as const) {
+      await writeFile(join(folder, name), "half");
+      const at = new Date(Date.now() - ageMs);
+      await utimes(join(folder, name), at, at);
+    }
+    await store.receive(KEY, chunks("two"));
+    expect(new Set(await readdir(folder))).toStrictEqual(new Set([left, "live.tar.cd.part"]));
+  });
+
   it("keeps two uploads of one archive apart", async () => {
     const store = createDirectoryStore({ directory, maxBytes: 1_000_000 });
     const big = (letter: string): AsyncGenerator<Uint8Array, void> =>
@@ -97,7 +114,7 @@ describe("the directory store", () => {
 });
 
 describe("prepareDirectory", () => {
-  it("makes the folder for its group alone, and removes parts that are a day old", async () => {
+  it("makes the folder for its group alone, and removes parts that nobody writes any more", async () => {
     const made = join(directory, "deep", "uploads");
     await prepareDirectory(made);
     expect((await stat(made)).mode & 0o777).toBe(0o750);

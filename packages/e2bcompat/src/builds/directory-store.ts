@@ -27,8 +27,8 @@ export interface DirectoryStore extends UploadReader {
 
 const DRAFT = /\.part$/;
 const FOLDER_MODE = 0o750;
-/** Nobody sends for longer: what is older was left by a process that died. */
-const STALE_MS = 24 * 3_600_000;
+/** A client that stops in the middle is given up long before: what is older was left by a process that died. */
+const STALE_MS = 600_000;
 
 function hasCode(error: unknown, code: string): boolean {
   return error instanceof Error && "code" in error && error.code === code;
@@ -64,6 +64,7 @@ export function createDirectoryStore({ directory, maxBytes }: DirectoryStoreOpti
       const file = fileOf(key);
       const draft = `${file}.${randomBytes(6).toString("hex")}.part`;
       await mkdir(dirname(file), { recursive: true, mode: FOLDER_MODE });
+      await removeStale(dirname(file));
       try {
         const handle = await open(draft, "wx", 0o640);
         try {
@@ -93,6 +94,27 @@ export function tooLarge(maxBytes: number): E2bError {
   return new E2bError("too_large", `the upload is larger than ${maxBytes} bytes (--e2b-build-upload-max)`);
 }
 
+/** Removes what processes that died have left of uploads. Another one may do the same at this moment. */
+async function removeStale(folder: string, recursive = false): Promise<void> {
+  for (const entry of await readdir(folder, { recursive, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name);
+    if (entry.isFile() && DRAFT.test(entry.name) && Date.now() - (await modifiedMs(path)) > STALE_MS) {
+      await rm(path, { force: true });
+    }
+  }
+}
+
+async function modifiedMs(path: string): Promise<number> {
+  try {
+    return (await stat(path)).mtimeMs;
+  } catch (error) {
+    if (hasCode(error, "ENOENT")) {
+      return Number.POSITIVE_INFINITY;
+    }
+    throw error;
+  }
+}
+
 /**
  * Makes the folder, and removes parts of archives that a process left which died. Throws `invalid_options` when the
  * folder cannot be had.
@@ -100,12 +122,7 @@ export function tooLarge(maxBytes: number): E2bError {
 export async function prepareDirectory(directory: string): Promise<void> {
   try {
     await mkdir(directory, { recursive: true, mode: FOLDER_MODE });
-    for (const entry of await readdir(directory, { recursive: true, withFileTypes: true })) {
-      const path = join(entry.parentPath, entry.name);
-      if (entry.isFile() && DRAFT.test(entry.name) && Date.now() - (await stat(path)).mtimeMs > STALE_MS) {
-        await rm(path, { force: true });
-      }
-    }
+    await removeStale(directory, true);
   } catch (error) {
     const reason = error instanceof Error ? error.message : "failed";
     throw new E2bError("invalid_options", `--e2b-build-dir: ${JSON.stringify(directory)} cannot be used: ${reason}`, {

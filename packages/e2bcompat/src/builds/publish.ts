@@ -1,9 +1,10 @@
-import type { PoolKey, PromotedTemplate } from "@org/scale";
+import type { PoolKey, PromotedTemplate, Promotion } from "@org/scale";
 import { isScaleError } from "@org/scale";
 import { askNodes } from "../ask-nodes.ts";
 import { DEFAULT_TAG } from "../built-template.ts";
 import { E2bError } from "../errors.ts";
 import type { BuildService } from "./build-site.ts";
+import { TemplateDeleted } from "./template-deleted.ts";
 
 /** A build that is done, in the sandbox that it was done in. */
 export interface Finished {
@@ -42,9 +43,15 @@ export async function publish(
   { node, sandboxId, stamped, tags }: Finished,
   signal: AbortSignal,
 ): Promise<boolean> {
-  // A node that was asked is not stopped by the signal: should it promote after all, the next build replaces that.
-  const { key, contentDigest } = await orAborted(signal, store.promote(node, sandboxId, stamped, { signal }));
-  const copies = await findCopies({ store, settings }, stamped, signal);
+  // A node that was asked is not stopped by the signal, and what it has promoted is there: it is published to the end.
+  const promotion = store.promote(node, sandboxId, stamped);
+  const { key, contentDigest } = await unlessLate(signal, promotion).catch((error: unknown) => {
+    if (signal.reason instanceof TemplateDeleted) {
+      void removeLate({ store, settings }, node, promotion);
+    }
+    throw error;
+  });
+  const copies = await findCopies({ store, settings }, stamped);
   const own = copies.find((copy) => copy.node === node && keyText(copy.row) === keyText(key));
   if (own?.row.contentDigest !== contentDigest) {
     return false;
@@ -52,7 +59,6 @@ export async function publish(
   templateWrites.wrote(node, key, own.row);
   const others = copies.filter((copy) => copy !== own);
   const older = others.filter(({ row }) => madeMs(row) <= madeMs(own.row));
-  // From here on without the signal: half a change is worse than a late one.
   const { failures } = await askNodes(older, async (copy) => {
     await store.deleteTemplate(copy.node, copy.row, copy.row.contentDigest);
     templateWrites.wrote(copy.node, copy.row, undefined);
@@ -69,19 +75,43 @@ export async function publish(
   return older.length === others.length;
 }
 
-/** Waits no longer than until the signal fires. Rejects with its reason then. */
-async function orAborted<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const onAbort = (): void => reject(signal.reason as Error);
+/** Time for a node to come to an end with a promotion once the build is to end. Others take minutes. */
+const LATE_MS = 5000;
+
+/** Waits a little longer than until the signal fires. Rejects with its reason then. */
+async function unlessLate<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  let timer: NodeJS.Timeout | undefined;
+  const onAbort = (): void => {
+    timer = setTimeout(() => reject(signal.reason as Error), LATE_MS);
+  };
   signal.addEventListener("abort", onAbort, { once: true });
   if (signal.aborted) {
     onAbort();
   }
   promise.catch(() => undefined);
   try {
-    return await Promise.race([promise, aborted]);
+    return await Promise.race([promise, late]);
   } finally {
+    clearTimeout(timer);
     signal.removeEventListener("abort", onAbort);
+  }
+}
+
+/** Deletes what a node promotes although its template was deleted meanwhile. Never rejects. */
+async function removeLate(
+  { store, settings }: Pick<Publisher, "store" | "settings">,
+  node: string,
+  promotion: Promise<Promotion>,
+): Promise<void> {
+  const made = await promotion.catch(() => undefined);
+  if (made === undefined) {
+    return;
+  }
+  try {
+    await store.deleteTemplate(node, made.key, made.contentDigest);
+  } catch (error) {
+    settings.logger.warn({ node, err: error }, "a template that was deleted during its build stays");
   }
 }
 
@@ -89,11 +119,10 @@ async function orAborted<T>(signal: AbortSignal, promise: Promise<T>): Promise<T
 async function findCopies(
   { store, settings }: Pick<Publisher, "store" | "settings">,
   stamped: string,
-  signal: AbortSignal,
 ): Promise<readonly Copy[]> {
   const nodes = settings.inventory.listNodes();
   const ask = (node: string, own: AbortSignal | undefined) => store.nodeTemplates(node, { signal: own });
-  const { answers, failures } = await askNodes(nodes, ask, { signal });
+  const { answers, failures } = await askNodes(nodes, ask);
   const [failure] = failures;
   if (failure !== undefined) {
     settings.logger.warn({ node: failure.node, err: failure.error }, "a node did not tell its templates");

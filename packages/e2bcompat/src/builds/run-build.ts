@@ -7,6 +7,8 @@ import { E2bError } from "../errors.ts";
 import { RELAY_ENVIRONMENT } from "../guest.ts";
 import { createBuildGuest } from "./build-guest.ts";
 import type { BuildGuest, OnLine, RunAs } from "./build-guest.ts";
+import { keepLease } from "./build-lease.ts";
+import type { BuildLease } from "./build-lease.ts";
 import type { BuildLog } from "./build-log.ts";
 import type { BuildSite } from "./build-site.ts";
 import { describeStep } from "./build-steps.ts";
@@ -43,13 +45,20 @@ interface Run extends BuildSite {
   readonly signal: AbortSignal;
 }
 
+/** Lease of a build's sandbox, in seconds. It is renewed until the build ends. */
+const LEASE_SECONDS = 60;
+/** While a node copies a sandbox it may answer nothing else, for minutes. */
+const PUBLISH_LEASE_SECONDS = 300;
+
+const GONE = "the sandbox of the build does not answer: it has ended, or its node cannot be reached";
+
 /** A ready command that only waits says nothing of the program that it waits for. */
 const MERE_WAIT = /^\s*sleep\s+\d+(?:\.\d+)?\s*$/;
 
 /**
  * Builds a template in a sandbox of its base and resolves with what went wrong, if anything. The sandbox is released in
- * every case; should its node not answer then, or this process die, its lease ends it. The signal ends a build; its
- * reason is an `Error` with the message that clients see.
+ * every case; should its node not answer then, or this process die, its lease ends it, which is short and renewed while
+ * the build runs. The signal ends a build; its reason is an `Error` with the message that clients see.
  */
 export async function runBuild(
   site: BuildSite,
@@ -57,14 +66,19 @@ export async function runBuild(
   log: BuildLog,
   signal: AbortSignal,
 ): Promise<BuildFailure | undefined> {
-  const run: Run = { ...site, plan, log, signal };
+  const stop = new AbortController();
+  const onAbort = (): void => stop.abort(signal.reason);
+  signal.addEventListener("abort", onAbort, { once: true });
+  const run: Run = { ...site, plan, log, signal: stop.signal };
   const { logger } = site.service.settings;
   const { template, namespace } = plan;
   let at = "base";
   let assignment: Assignment | undefined;
+  let lease: BuildLease | undefined;
   try {
     log.add("info", at, `FROM ${plan.pool.template}`);
     assignment = await claim(run);
+    lease = leaseOf(run, assignment, stop);
     const guest = guestOf(run, assignment);
     const environment = assignment.netRoute === "relay" ? RELAY_ENVIRONMENT : {};
     let state: RunAs = { ...FIRST_STATE, environment };
@@ -74,17 +88,19 @@ export async function runBuild(
       state = await runStep(stepContext(run, guest, at), step, state);
     }
     at = "finalize";
-    await finalize(run, guest, assignment, state);
+    await finalize(run, guest, assignment, state, lease);
     logger.info({ template, namespace, node: assignment.node }, "template built");
     return undefined;
   } catch (error) {
-    const why = signal.aborted ? wordsOf(signal.reason) : describeFailure(error);
+    const why = stop.signal.aborted ? wordsOf(stop.signal.reason) : describeFailure(error);
     const step = plan.steps[Number(at) - 1];
     const message = step === undefined ? why : `step ${at} (${step.kind}) failed: ${why}`;
     logger.info({ template, namespace, node: assignment?.node, step: at, err: error }, "template build failed");
     log.add("error", at, message);
     return { step: at, message };
   } finally {
+    signal.removeEventListener("abort", onAbort);
+    lease?.stop();
     if (assignment !== undefined) {
       await site.service.abandon(assignment.node, assignment.id);
     }
@@ -97,11 +113,11 @@ const CLAIM_PAUSE_MS = 500;
 
 /** Claims the base. A pool that was emptied a moment ago is waited for, since nobody waits for the build's first second. */
 async function claim(run: Run): Promise<Assignment> {
-  const { service, plan, timeoutSeconds, signal } = run;
+  const { service, plan, signal } = run;
   const until = performance.now() + CLAIM_WAIT_MS;
   for (;;) {
     try {
-      const options = { ttlSeconds: timeoutSeconds, uniqueName: true, signal };
+      const options = { ttlSeconds: leaseSeconds(run), uniqueName: true, signal };
       return await service.store.claim(plan.namespace, service.newName(), plan.pool, options);
     } catch (error) {
       if (!isScaleError(error, "no_warm_capacity")) {
@@ -113,6 +129,19 @@ async function claim(run: Run): Promise<Assignment> {
       await sleep(CLAIM_PAUSE_MS, undefined, { signal });
     }
   }
+}
+
+function leaseSeconds({ timeoutSeconds }: Run): number {
+  return Math.min(LEASE_SECONDS, timeoutSeconds);
+}
+
+/** Ends the build when its sandbox is gone: a node that vanished leaves connections that nothing comes over any more. */
+function leaseOf(run: Run, { node, id }: Assignment, stop: AbortController): BuildLease {
+  return keepLease({
+    seconds: leaseSeconds(run),
+    renew: async (ttlSeconds) => void (await run.service.store.renew(node, id, { ttlSeconds })),
+    onLost: () => stop.abort(new Error(GONE)),
+  });
 }
 
 /** Whether some node means to keep sandboxes of the base warm. */
@@ -160,7 +189,13 @@ function lineTo({ log }: Run, at: string): OnLine {
   return (level, line) => log.add(level, at, line);
 }
 
-async function finalize(run: Run, guest: BuildGuest, { node, id }: Assignment, state: RunAs): Promise<void> {
+async function finalize(
+  run: Run,
+  guest: BuildGuest,
+  { node, id }: Assignment,
+  state: RunAs,
+  lease: BuildLease,
+): Promise<void> {
   const { service, plan, log, signal } = run;
   const { startCommand, readyCommand } = plan;
   const at = "finalize";
@@ -175,6 +210,8 @@ async function finalize(run: Run, guest: BuildGuest, { node, id }: Assignment, s
     readyCommand: readyCommand === undefined || MERE_WAIT.test(readyCommand) ? undefined : readyCommand,
   });
   log.add("info", at, "Publishing the template");
+  await lease.lengthen(PUBLISH_LEASE_SECONDS);
+  signal.throwIfAborted();
   const { stamped, tags } = plan;
   const newest = await publish(service, { node, sandboxId: id, stamped, tags }, signal);
   log.add(newest ? "info" : "warn", at, newest ? "Done" : "Done, but a newer build of this template has replaced it");
@@ -191,9 +228,7 @@ function describeFailure(error: unknown): string {
   }
   if (error instanceof EnvdClientError) {
     const refused = error.code === "refused" ? error.guestMessage : undefined;
-    return refused === undefined
-      ? "the sandbox of the build does not answer: it has ended, or its node cannot be reached"
-      : `the sandbox refused: ${refused}`;
+    return refused === undefined ? GONE : `the sandbox refused: ${refused}`;
   }
   if (isScaleError(error)) {
     const refused = error.status !== undefined && error.status >= 400 && error.status < 500;

@@ -1,4 +1,4 @@
-import { fails } from "@org/scale/testing";
+import { answers, fails } from "@org/scale/testing";
 import { describe, expect, it } from "vitest";
 import type { Ran, RanCommand } from "../testing/build-daemon.ts";
 import { build, but, ended, HASH, request, run, site, start, usual } from "../testing/build-site.ts";
@@ -107,6 +107,15 @@ describe("steps", () => {
     const reply = await build(fleet, { steps: [run("wait")] });
     expect(reply.body.reason).toMatchObject({ step: "1", message: expect.stringContaining("--e2b-build-timeout") });
     expect(fleet.calls("claim")[0]?.claim?.ttlSeconds).toBe(1);
+  });
+
+  it("end when the sandbox is gone although its connection stays open", async () => {
+    const { fleet } = site({ play: but({ wait: { stays: true } }), builds: { timeoutSeconds: 2 } });
+    fleet.node.script("renew", answers(404, "no such sandbox"));
+    const reply = await build(fleet, { steps: [run("wait")] });
+    const message =
+      "step 1 (RUN) failed: the sandbox of the build does not answer: it has ended, or its node cannot be reached";
+    expect(reply.body.reason).toMatchObject({ step: "1", message });
   });
 
   it("are all undone by a release that is tried even when the node does not answer", async () => {

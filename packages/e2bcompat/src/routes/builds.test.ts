@@ -139,6 +139,54 @@ describe("starting a build", () => {
   });
 });
 
+describe("a template that is deleted", () => {
+  const DELETED = "the build was ended: its template was deleted";
+
+  it("takes the build that runs along, and answers once its sandbox is released", async () => {
+    const { fleet } = site({ play: but({ wait: { stays: true } }) });
+    const buildId = await request(fleet);
+    await start(fleet, buildId, { steps: [run("wait")] });
+    await vi.waitFor(() => expect(fleet.calls("dialPort")).not.toHaveLength(0));
+    expect((await fleet.send("DELETE", "/templates/mine", undefined, { key: KEY_2 })).status).toBe(404);
+    expect((await status(fleet, buildId)).body.status).toBe("building");
+    expect((await fleet.send("DELETE", "/templates/mine")).status).toBe(204);
+    expect(fleet.node.sandboxes).toStrictEqual([]);
+    const { body } = await status(fleet, buildId);
+    expect([body.status, body.reason.message]).toStrictEqual(["error", `step 1 (RUN) failed: ${DELETED}`]);
+    expect((await fleet.send("DELETE", "/templates/mine")).status).toBe(404);
+    expect(fleet.calls("promote")).toStrictEqual([]);
+  });
+
+  it("takes a build along that nobody has started, which then cannot be started any more", async () => {
+    const { fleet } = site();
+    const [waiting, other] = [await request(fleet), await request(fleet, { name: "other" })];
+    expect((await fleet.send("DELETE", "/templates/mine")).status).toBe(204);
+    expect((await start(fleet, waiting)).status).toBe(202);
+    expect((await status(fleet, waiting)).body).toMatchObject({ status: "error", reason: { message: DELETED } });
+    expect((await fleet.send("GET", `/templates/other/builds/${other}/status`)).body.status).toBe("waiting");
+    expect(fleet.calls("claim")).toStrictEqual([]);
+  });
+
+  it("is gone with what is being promoted at that moment", async () => {
+    const { fleet } = site();
+    await build(fleet);
+    const promoted = Promise.withResolvers<void>();
+    fleet.node.script("promote", async ({ id = "", name = "" }) => {
+      await promoted.promise;
+      return fleet.node.promote(id, name);
+    });
+    const buildId = await request(fleet);
+    await start(fleet, buildId);
+    await vi.waitFor(() => expect(fleet.calls("promote")).toHaveLength(2));
+    const deleted = fleet.send("DELETE", "/templates/mine");
+    promoted.resolve();
+    expect((await deleted).status).toBe(204);
+    expect(await fleet.node.templates()).toStrictEqual([]);
+    expect(fleet.node.sandboxes).toStrictEqual([]);
+    expect((await fleet.send("GET", "/templates/mine")).status).toBe(404);
+  });
+});
+
 describe("the base of a build", () => {
   it.each<[object, object, object]>([
     [{ fromImage: IMAGE }, {}, { template: IMAGE, size: "small" }],
@@ -149,7 +197,7 @@ describe("the base of a build", () => {
     const { fleet } = site({ aliases: [{ alias: "e2bdev/base", image: IMAGE, size: "large" }] });
     expect((await build(fleet, body, asked)).body.status).toBe("ready");
     const [claim] = fleet.calls("claim");
-    expect(claim?.claim).toMatchObject({ pool: { ...pool, net: "none" }, ttlSeconds: 1800 });
+    expect(claim?.claim).toMatchObject({ pool: { ...pool, net: "none" }, ttlSeconds: 60 });
     expect(claim?.claim?.claimRef).toMatch(/^ns1\/e2b-/);
   });
 

@@ -42,9 +42,18 @@ async function removeSnapshot(service: Service, call: Call, id: string): Promise
   snapshots.forget(call.namespace, id);
 }
 
-/** `DELETE /templates/{templateID}`: the built template of this name, else the snapshot with this id. */
+/**
+ * `DELETE /templates/{templateID}`: the built template of this name with the builds of it that this process runs, else
+ * the snapshot with this id.
+ */
 export async function removeTemplate(service: Service, call: Call, asked: string): Promise<Answer> {
+  // First, since one that is about to be published would bring the template back.
+  const ended = (await service.builds?.cancel(call.namespace, asked)) ?? 0;
   const template = service.templates().built(call.namespace).get(asked);
-  await (template === undefined ? removeSnapshot(service, call, asked) : removeBuilt(service, template));
+  if (template !== undefined) {
+    await removeBuilt(service, template);
+  } else if (ended === 0) {
+    await removeSnapshot(service, call, asked);
+  }
   return empty(204);
 }
