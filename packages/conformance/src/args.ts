@@ -15,7 +15,16 @@ export interface Args {
   readonly node?: NodeArgs | undefined;
 }
 
-const CLIENTS = ["js-2.51", "js-2.50", "py-2.51", "py-newest", "js-ci-2.8", "py-ci-2.11", "cli-2.19"] as const;
+const CLIENTS = [
+  "js-2.51",
+  "js-2.50",
+  "py-2.51",
+  "py-2.51-async",
+  "py-newest",
+  "js-ci-2.8",
+  "py-ci-2.11",
+  "cli-2.19",
+] as const;
 
 /** Shown for `--help`, and after an argument that is not understood. */
 export const USAGE: string = `usage: node src/main.ts [--suite NAME] [--client NAME] [--row ID] [--isolation MODE] [--list]

@@ -25,6 +25,7 @@ const JS_MODULES: Readonly<Partial<Record<ClientId, string>>> = {
 };
 const PYTHON_VERSIONS: Readonly<Partial<Record<ClientId, string>>> = {
   "py-2.51": "2.51.0",
+  "py-2.51-async": "2.51.0",
   "py-newest": "newest",
   "py-ci-2.11": "code-interpreter",
 };

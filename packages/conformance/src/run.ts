@@ -4,6 +4,7 @@ import type { Args } from "./args.ts";
 import { CLIENT_ROWS, type ClientId, SHARED_SUITES } from "./catalogue.ts";
 import { type Launcher, launcherFor, runClientSuite } from "./clients.ts";
 import { type HarnessRow, runHarnessRows } from "./harness-rows.ts";
+import { runHostileSuite } from "./hostile-run.ts";
 import { isInterpreterClient, runInterpreterSuite } from "./interpreter-run.ts";
 import { runNodeSuite } from "./node-run.ts";
 import type { ProcessSet } from "./processes.ts";
@@ -37,6 +38,7 @@ const HARNESS_SUITES = [
   "interpreter",
   "isolation",
   "faults",
+  "hostile",
   "node",
 ] as const;
 
@@ -63,7 +65,7 @@ export async function run(context: RunContext): Promise<void> {
   const asked = args.client ?? undefined;
   const clients: readonly ClientId[] =
     asked === undefined
-      ? [...QUICK_CLIENTS, ...(args.suite === "full" ? (["py-newest"] as const) : [])]
+      ? [...QUICK_CLIENTS, ...(args.suite === "full" ? (["py-2.51-async", "py-newest"] as const) : [])]
       : asked === CLI_CLIENT || isInterpreterClient(asked)
         ? []
         : [asked];
@@ -135,6 +137,9 @@ export async function run(context: RunContext): Promise<void> {
           return rowsOf(context, "faults", wanted);
         }),
       );
+    }
+    if (wants("hostile")) {
+      await runHostileSuite(context);
     }
   };
   // The rows of the harness mostly wait, so they share the time of the clients.

@@ -6,7 +6,7 @@ import re
 import time
 import urllib.parse
 
-from e2b import Sandbox
+from sdk import Sandbox
 
 
 class RowContext:

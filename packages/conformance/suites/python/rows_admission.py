@@ -4,7 +4,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from context import is_api_error, raises, same
-from e2b import RateLimitException, Sandbox, SandboxException
+from e2b import RateLimitException, SandboxException
+from sdk import Sandbox
 
 CREATE = {"templateID": "base", "timeout": 60}
 

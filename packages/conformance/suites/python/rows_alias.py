@@ -3,10 +3,10 @@
 import datetime
 
 from context import is_api_error, near, same
-from e2b import ConnectionConfig, Sandbox, SandboxQuery, SandboxState, Template
+from e2b import ConnectionConfig, SandboxQuery, SandboxState
 from e2b.api.client.api.sandboxes import post_sandboxes_sandbox_id_resume
 from e2b.api.client.models import ResumedSandbox
-from e2b.api.client_sync import get_api_client
+from sdk import Sandbox, Template, call_generated
 
 
 def a1(context):
@@ -59,8 +59,8 @@ def a6(context):
 
 
 def resume(context, sandbox_id, **body):
-    client = get_api_client(ConnectionConfig(**context.options()))
-    return post_sandboxes_sandbox_id_resume.sync_detailed(sandbox_id, client=client, body=ResumedSandbox(**body))
+    config = ConnectionConfig(**context.options())
+    return call_generated(post_sandboxes_sandbox_id_resume, sandbox_id, config, ResumedSandbox(**body))
 
 
 def left(info):

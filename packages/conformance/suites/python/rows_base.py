@@ -7,13 +7,8 @@ import subprocess
 import sys
 
 from context import is_api_error, near, raises, same
-from e2b import (
-    AuthenticationException,
-    Sandbox,
-    SandboxException,
-    SandboxNotFoundException,
-    SandboxState,
-)
+from e2b import AuthenticationException, SandboxException, SandboxNotFoundException, SandboxState
+from sdk import Sandbox
 
 FILE = "/home/user/kept.txt"
 TEXT = "kept over a pause: é漢🙂\n"

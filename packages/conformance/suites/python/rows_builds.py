@@ -8,8 +8,9 @@ import time
 import traceback
 
 from context import raises, same
-from e2b import AsyncTemplate, Template, wait_for_file
+from e2b import AsyncTemplate, wait_for_file
 from e2b.exceptions import BuildException
+from sdk import Template
 
 _files = None
 

@@ -4,7 +4,8 @@ import datetime
 import urllib.parse
 
 from context import is_api_error, raises, same
-from e2b import Sandbox, SandboxException, SandboxNotFoundException, SandboxState, Template
+from e2b import SandboxException, SandboxNotFoundException, SandboxState
+from sdk import Sandbox, Template
 
 
 def named(context, what):

@@ -15,8 +15,8 @@ from e2b import (
     FileType,
     InvalidArgumentException,
     NotFoundException,
-    Sandbox,
 )
+from sdk import Sandbox
 
 ALL_BYTES = bytes(range(256))
 

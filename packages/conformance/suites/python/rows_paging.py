@@ -4,7 +4,8 @@ import datetime
 import urllib.parse
 
 from context import is_api_error, same
-from e2b import Sandbox, SandboxQuery, SandboxState
+from e2b import SandboxQuery, SandboxState
+from sdk import Sandbox
 
 METADATA = {"a b/+": "c/d&e=f+g ü", "plain": "1"}
 

@@ -5,13 +5,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from context import is_api_error, raises, same, until
-from e2b import (
-    Sandbox,
-    SandboxException,
-    SandboxNotFoundException,
-    SandboxState,
-    TimeoutException,
-)
+from e2b import SandboxException, SandboxNotFoundException, SandboxState, TimeoutException
+from sdk import Sandbox
 
 # How late a node may notice the end of a lease, in seconds.
 REAP = 7

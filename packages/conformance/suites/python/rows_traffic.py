@@ -9,7 +9,7 @@ import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
 
 from context import same
-from e2b import Sandbox
+from sdk import Sandbox
 
 SERVER = "\n".join(
     [
