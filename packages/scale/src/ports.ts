@@ -351,6 +351,12 @@ export interface SandboxStore extends SandboxCaptures, SandboxQueries {
    * relay is passive and a paused sandbox is `node_refused` with status 409.
    */
   dialGuestPort(node: string, id: string, token: string, port: number, options?: CallOptions): Promise<Duplex>;
+  /**
+   * What a node's inventory, with our own writes, says of a sandbox now. Asks nobody and costs a map look-up, so it fits
+   * before every request. `unlisted` when the node does not list it or not yet, `unknown` when its inventory can not be
+   * read.
+   */
+  standing(node: string, id: string): "running" | "paused" | "unlisted" | "unknown";
   /** Called with node and id after a sandbox was released through this store. Returns the unsubscribe function. */
   onReleased(listener: (node: string, id: string) => void): () => void;
   /** Waits for claims whose callers left; they are released when they were delivered after all. */

@@ -29,6 +29,30 @@ function fleet(...names: readonly string[]): {
 
 const is = (id: string) => (claimId: string) => claimId === id;
 
+describe("where a sandbox stands", () => {
+  it("is what inventory and our own writes say, without asking anybody", async () => {
+    const { store, source, nodes, poll } = fleet("a");
+    expect(store.standing("a", "sb_none")).toBe("unlisted");
+    const { id, token } = await store.claim("n", "x", { template: "rt" });
+    const calls = nodes.calls.length;
+    expect(store.standing("a", id)).toBe("running");
+    expect(store.standing("b", id)).toBe("unknown");
+    expect(nodes.calls).toHaveLength(calls);
+    await store.pause("a", id);
+    expect(store.standing("a", id)).toBe("paused");
+    poll();
+    expect(store.standing("a", id)).toBe("paused");
+    nodes.node("a").guest(80, (socket) => socket.end());
+    (await store.dialGuestPort("a", id, token, 80)).destroy();
+    expect(store.standing("a", id)).toBe("running");
+    source.partition("a");
+    expect(store.standing("a", id)).toBe("unknown");
+    source.partition("a", false);
+    await store.release("a", id);
+    expect(store.standing("a", id)).toBe("unlisted");
+  });
+});
+
 describe("our own writes", () => {
   it("list a created sandbox at once, as the node's next view will", async () => {
     const { store, poll } = fleet("a");

@@ -316,6 +316,18 @@ class ScatterGatherStore implements SandboxStore {
     return this.#captures.setInstanceMetadata(node, id, document, options);
   }
 
+  standing(node: string, id: string): "running" | "paused" | "unlisted" | "unknown" {
+    const view = this.#source.nodeInventory(node);
+    if (view === undefined) {
+      return "unknown";
+    }
+    const entry = this.#overlay.resolve(node, id, this.#views.of(view).byId(id), view.asOfMs);
+    if (entry === undefined) {
+      return "unlisted";
+    }
+    return isPaused(entry.phase) ? "paused" : "running";
+  }
+
   onReleased(listener: (node: string, id: string) => void): () => void {
     return this.#releases.onReleased(listener);
   }
@@ -327,12 +339,7 @@ class ScatterGatherStore implements SandboxStore {
 
   /** A relay with the sandbox's own token wakes it. */
   #noteAwake(node: string, id: string): void {
-    const view = this.#source.nodeInventory(node);
-    if (view === undefined) {
-      return;
-    }
-    const entry = this.#overlay.resolve(node, id, this.#views.of(view).byId(id), view.asOfMs);
-    if (entry !== undefined && isPaused(entry.phase)) {
+    if (this.standing(node, id) === "paused") {
       this.#overlay.phase(node, id, "Running");
     }
   }
