@@ -1,13 +1,16 @@
-// A node of the mesh without guests that does what a script says. Arguments: its folder and the port it listens at.
+// A node of the mesh without guests that does what a script says. Arguments: its folder, the port it listens at, and the
+// host of the listener.
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 
 import { type Fault, type FaultRoute, infoText, rowOf, type ScriptedClaim, wireTime } from "./scripted-node-script.ts";
+import { ScriptedRelays } from "./scripted-node-relay.ts";
 import { type ClaimBody, ScriptedState } from "./scripted-node-state.ts";
 
-const [dir = "", portText = "0"] = process.argv.slice(2);
+const [dir = "", portText = "0", host = "127.0.0.1"] = process.argv.slice(2);
 const state = new ScriptedState(dir);
+const relays = new ScriptedRelays(state);
 
 /** What the node would answer, were there no fault. */
 interface Result {
@@ -89,6 +92,7 @@ const perform = (route: FaultRoute, id: string, query: URLSearchParams, body: st
   }
   if (route === "release") {
     state.end(id, "released");
+    relays.end(id);
   } else {
     known.hibernated = route === "hibernate";
     state.save();
@@ -206,6 +210,7 @@ server.keepAliveTimeout = 0;
 server.headersTimeout = 0;
 server.requestTimeout = 0;
 server.on("clientError", (_error, socket) => socket.destroy());
+server.on("upgrade", (incoming: IncomingMessage, socket, head) => relays.take(incoming, socket, head));
 
 let reaper = setInterval(() => state.reap(), state.script.reapMs);
 process.on("SIGHUP", () => {
@@ -216,4 +221,4 @@ process.on("SIGHUP", () => {
 });
 process.on("SIGTERM", () => process.exit(0));
 state.save();
-server.listen(Number(portText), "127.0.0.1", () => process.stdout.write("scripted node up\n"));
+server.listen(Number(portText), host, () => process.stdout.write("scripted node up\n"));

@@ -20,6 +20,16 @@ export interface NodeScript {
   readonly zoneMinutes: number;
   /** Close connections that idle for so long, in milliseconds; 0 keeps them. */
   readonly idleMs: number;
+  /** Where relays lead; absent: nothing listens in any guest. */
+  readonly relays?: ScriptedRelayPorts;
+}
+
+/** Guest ports of a scripted node's sandboxes, by their number. */
+export interface ScriptedRelayPorts {
+  /** `host:port` that stands for the guest's; `*` is for all ports that are not named. */
+  readonly guests: Readonly<Record<string, string>>;
+  /** Ports at which the node answers the wish for a relay with these bytes, and what it does then. */
+  readonly tricks: Readonly<Record<string, { readonly bytes: string; readonly then: "end" | "reset" | "hang" }>>;
 }
 
 /** A pool of a scripted node. It never boots cold: a claim that finds nothing warm is redirected or refused. */

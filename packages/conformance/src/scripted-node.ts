@@ -39,6 +39,8 @@ export interface ScriptedNodeOptions {
   /** A folder that the node has to itself. */
   readonly dir: string;
   readonly port: number;
+  /** @default "127.0.0.1" */
+  readonly host?: string;
   readonly script: Omit<NodeScript, "version">;
 }
 
@@ -46,7 +48,7 @@ const START_MS = 20_000;
 
 /** Starts a scripted node on a loopback port. */
 export async function startScriptedNode(set: ProcessSet, options: ScriptedNodeOptions): Promise<ScriptedNode> {
-  const { name, dir, port } = options;
+  const { name, dir, port, host = "127.0.0.1" } = options;
   mkdirSync(dir, { recursive: true });
   let script: NodeScript = { ...options.script, version: 1 };
   const write = (): void => writeFileSync(join(dir, NODE_FILES.script), JSON.stringify(script));
@@ -54,7 +56,7 @@ export async function startScriptedNode(set: ProcessSet, options: ScriptedNodeOp
     const child = await set.start({
       name: `scripted node ${name}`,
       command: process.execPath,
-      args: [fileURLToPath(new URL("scripted-node-program.ts", import.meta.url)), dir, String(port)],
+      args: [fileURLToPath(new URL("scripted-node-program.ts", import.meta.url)), dir, String(port), host],
       env: cleanEnv(),
     });
     await child.waitForOutput(/scripted node up/, START_MS);
@@ -72,7 +74,7 @@ export async function startScriptedNode(set: ProcessSet, options: ScriptedNodeOp
   };
   return {
     name,
-    address: `127.0.0.1:${port}`,
+    address: `${host.includes(":") ? `[${host}]` : host}:${port}`,
     get process() {
       return running;
     },

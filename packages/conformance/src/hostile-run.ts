@@ -1,0 +1,30 @@
+import { runHarnessRows } from "./harness-rows.ts";
+import type { RunContext } from "./run.ts";
+import { hostileLanes } from "../suites/hostile.ts";
+
+/** Rows that wait for real timers or repeat something ten thousand times take minutes. */
+const LIMIT_MS = 600_000;
+
+/** Runs the suite in which clients, guests and nodes mean harm; `quick` picks its short rows. */
+export async function runHostileSuite(context: RunContext): Promise<void> {
+  const { args, set, programs, collector, say } = context;
+  const brief = args.suite === "quick";
+  const lanes = hostileLanes({ set, programs, isolation: args.isolation, brief });
+  await Promise.all(
+    lanes.map(async (lane) => {
+      try {
+        const rows = lane.rows.filter((row) => row.quick || !brief);
+        await runHarnessRows(rows, {
+          suite: "hostile",
+          client: "harness",
+          collector,
+          onlyRow: args.row,
+          limitMs: LIMIT_MS,
+          onRow: say,
+        });
+      } finally {
+        await lane.close();
+      }
+    }),
+  );
+}
