@@ -20,6 +20,14 @@ function framingOf(request: IncomingMessage): Framing {
   return length === undefined ? { kind: "none" } : { kind: "length", length };
 }
 
+/**
+ * Node takes a line that says HTTP/2.0 for a request like others, and chunks for what HTTP/1.0 may have; whoever stood
+ * in between may have read neither like that (RFC 9112 §6.1).
+ */
+function isWellFormed(request: IncomingMessage, framing: Framing): boolean {
+  return request.httpVersionMajor === 1 && (framing.kind !== "chunked" || request.httpVersionMinor > 0);
+}
+
 /** A head as HTTP/1.1 bytes, for answers that Node's response object can not write. */
 export function headBytes(status: number, statusText: string, headers: RawHeaders): string {
   let head = `HTTP/1.1 ${status} ${statusText}\r\n`;
@@ -55,6 +63,7 @@ export class Http1Inbound implements Inbound {
   readonly authority: string;
   readonly headers: RawHeaders;
   readonly framing: Framing;
+  readonly wellFormed: boolean;
   readonly secure: boolean;
   readonly peer: string;
   readonly body: IncomingMessage;
@@ -70,6 +79,7 @@ export class Http1Inbound implements Inbound {
     this.authority = request.headers.host ?? "";
     this.headers = request.rawHeaders;
     this.framing = framingOf(request);
+    this.wellFormed = isWellFormed(request, this.framing);
     this.secure = request.socket instanceof TLSSocket;
     this.peer = peerAddress(request.socket.remoteAddress);
     this.body = request;

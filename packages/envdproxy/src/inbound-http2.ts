@@ -54,6 +54,7 @@ export class Http2Inbound implements Inbound {
   readonly authority: string;
   readonly headers: RawHeaders;
   readonly framing: Framing;
+  readonly wellFormed = true;
   readonly secure: boolean;
   readonly peer: string;
   readonly body: ServerHttp2Stream;

@@ -22,6 +22,8 @@ export interface Inbound {
   readonly authority: string;
   readonly headers: RawHeaders;
   readonly framing: Framing;
+  /** False for a message whose version or framing nobody can rely on. Only an error answers it. */
+  readonly wellFormed: boolean;
   readonly secure: boolean;
   /** Address of the client. */
   readonly peer: string;

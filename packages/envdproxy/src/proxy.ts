@@ -151,7 +151,7 @@ export function createProxy(options: ProxyOptions): ProxyHandler {
       return undefined;
     }
     const target = parseTarget(inbound.target);
-    if (target === undefined || count(inbound.headers, "host") > 1) {
+    if (target === undefined || !inbound.wellFormed || count(inbound.headers, "host") > 1) {
       throw refusal("malformed_request");
     }
     if (target.raw.split("?", 1)[0] === "/healthz" && (method === "GET" || method === "HEAD")) {

@@ -134,11 +134,25 @@ function http1Server(
       open.ended();
     });
   }
+  /**
+   * Whether a request came behind one whose answer closes the connection. Node hands it out all the same, and it may be
+   * a part of the body of one whose framing is not relied on.
+   */
+  function isBehindLast(request: IncomingMessage): boolean {
+    return latest.get(request.socket)?.shouldKeepAlive === false;
+  }
+
   server.on("request", (request: IncomingMessage, response: ServerResponse) => {
+    if (isBehindLast(request)) {
+      return;
+    }
     track(request, response);
     handler.request(request, response);
   });
   server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
+    if (isBehindLast(request)) {
+      return;
+    }
     track(request, response);
     handler.checkContinue(request, response);
   });
