@@ -48,6 +48,13 @@ const devOptions: FlagOptions = {
   },
   warm: { type: "number", default: 2, group: DEVELOPMENT, describe: "Warm guests per node without network" },
   "warm-egress": { type: "number", default: 1, group: DEVELOPMENT, describe: "Warm guests per node with network" },
+  tls: {
+    type: "boolean",
+    default: false,
+    group: DEVELOPMENT,
+    describe:
+      "Serve the data plane over TLS with a certificate for *.<domain> of an authority made in the state folder; --envd-proxy-tls-* win",
+  },
   "env-file": {
     type: "string",
     default: "",

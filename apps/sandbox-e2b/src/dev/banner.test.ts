@@ -8,6 +8,7 @@ const facts = {
   templates: ["base", "ubuntu"],
   stateDir: "/state",
   envFile: "",
+  caFile: undefined,
   notes: [],
 };
 
@@ -36,4 +37,6 @@ test("the greeting names the environment file and what differs from what was exp
   expect(text).toContain("1 node,");
   expect(text).toContain("Environment file: /x/.env");
   expect(text).toContain("Note: port 1 is taken");
+  expect(text).not.toContain("Certificate authority");
+  expect(banner({ ...facts, caFile: "/state/ca.pem" })).toContain("Certificate authority: /state/ca.pem");
 });

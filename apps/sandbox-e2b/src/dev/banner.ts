@@ -8,6 +8,8 @@ export interface BannerFacts {
   readonly templates: readonly string[];
   readonly stateDir: string;
   readonly envFile: string;
+  /** Certificate of the authority behind `--tls`, when it was made here. */
+  readonly caFile: string | undefined;
   /** Things that differ from what was asked for or expected. */
   readonly notes: readonly string[];
 }
@@ -47,9 +49,20 @@ export function banner(facts: BannerFacts): string {
     PYTHON,
     "",
     ...(facts.envFile === "" ? [] : [`Environment file: ${facts.envFile}`]),
+    ...(facts.caFile === undefined ? [] : trustLines(facts.caFile)),
     `State and secrets: ${facts.stateDir}`,
     "Stop: Ctrl-C (sandboxes end with it)",
     "",
   ];
   return `${lines.join("\n")}\n`;
+}
+
+/** Who reads the variables trusts it already; everybody else is told how. */
+function trustLines(caFile: string): string[] {
+  return [
+    `Certificate authority: ${caFile}`,
+    "trusted by Node (exported before it starts, not by node --env-file) and Python through the variables above;",
+    "curl --cacert does it for one call;",
+    "Chromium on Linux: certutil -d sql:$HOME/.pki/nssdb -A -t C,, -n sandbox-e2b -i <that file>",
+  ];
 }

@@ -1,4 +1,8 @@
+import { once } from "node:events";
 import { readdir, readFile, stat, writeFile } from "node:fs/promises";
+import type { IncomingMessage } from "node:http";
+import { request } from "node:https";
+import type { RequestOptions } from "node:https";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { expect, test } from "vitest";
@@ -103,6 +107,69 @@ test("given values win over made ones, and an empty secret file turns derived to
   run.signal("SIGINT");
   expect(await run.exited).toBe(0);
 }, 60_000);
+
+/** A request under a name of the data plane, which need not resolve, trusting one authority alone. */
+async function byName(options: RequestOptions): Promise<{ readonly status: number; readonly text: string }> {
+  const sent = request({ ...options, host: "127.0.0.1", agent: false });
+  sent.end();
+  const [reply] = (await once(sent, "response")) as [IncomingMessage];
+  const chunks: Buffer[] = [];
+  for await (const chunk of reply as AsyncIterable<Buffer>) chunks.push(chunk);
+  return { status: reply.statusCode ?? 0, text: Buffer.concat(chunks).toString() };
+}
+
+test("--tls serves sandboxes under their own names, for clients that trust the authority it made", async () => {
+  await using folder = await scratchFolder();
+  await using run = startDev(folder.path, "env", ["--tls", "--envd-proxy-bind-address=127.0.0.1:0"]);
+  const variables = await environment(run, folder.path, "env");
+  const domain = variables["E2B_DOMAIN"] ?? "";
+  expect(domain).toMatch(/^sandbox\.localhost:\d+$/);
+  const caFile = join(folder.path, "state", "tls", "localhost", "ca.pem");
+  expect(run.stdout).toContain(`Certificate authority: ${caFile}`);
+  expect(variables["NODE_EXTRA_CA_CERTS"]).toBe(caFile);
+  expect(variables["SSL_CERT_FILE"]).toBe(join(folder.path, "state", "tls", "localhost", "ca-bundle.pem"));
+  const reply = await createSandbox(variables);
+  const { sandboxID, envdAccessToken } = (await reply.json()) as { sandboxID: string; envdAccessToken: string };
+  const [host = "", port] = domain.split(":");
+  const servername = `49983-${sandboxID}.${host}`;
+  const headers = { host: `${servername}:${port}`, "x-access-token": envdAccessToken };
+  const ca = await readFile(caFile, "utf8");
+  expect(await byName({ port, servername, ca, headers, path: "/envs" })).toMatchObject({
+    status: 200,
+    text: expect.stringContaining('"A":"1"'),
+  });
+  await expect(byName({ port, servername, headers, path: "/envs" })).rejects.toThrow(/certificate/);
+  const old = {
+    port,
+    servername,
+    ca,
+    headers,
+    maxVersion: "TLSv1.1",
+    minVersion: "TLSv1",
+    ciphers: "ALL@SECLEVEL=0",
+  } as const;
+  await expect(byName(old)).rejects.toThrow(/protocol version|EPROTO|ECONNRESET|hang up|disconnected/i);
+  run.signal("SIGTERM");
+  expect(await run.exited).toBe(0);
+  expect(run.stderr).not.toContain("PRIVATE KEY");
+}, 60_000);
+
+test.each<[readonly string[], number, RegExp]>([
+  [["--tls", "--e2b-domain=localhost"], 2, /--tls needs a name of two labels or more/],
+  [["--tls", "--envd-proxy-bind-address="], 2, /--tls is about the data plane/],
+  // A given certificate wins over one that would be made, also when it cannot be used.
+  [
+    ["--tls", "--envd-proxy-tls-cert-file=/nonexistent/c.pem", "--envd-proxy-tls-private-key-file=/nonexistent/k.pem"],
+    1,
+    /read TLS certificate "\/nonexistent\/c\.pem"/,
+  ],
+])("%j does not start, and makes no certificate", async (args, status, message) => {
+  await using folder = await scratchFolder();
+  await using run = startDev(folder.path, "never.env", args);
+  expect(await run.exited).toBe(status);
+  expect(run.stderr).toMatch(message);
+  expect(await readdir(join(folder.path, "state")).catch(() => [])).not.toContain("tls");
+});
 
 test("a node alone serves the pools it was given, and tells its address", async () => {
   await using folder = await scratchFolder();

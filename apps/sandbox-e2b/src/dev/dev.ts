@@ -1,3 +1,4 @@
+import { lookup } from "node:dns/promises";
 import { textOf, UsageError } from "@org/command-line";
 import type { CommandCall, FlagValue } from "@org/command-line";
 import type { DevNode } from "@org/devnode";
@@ -15,10 +16,18 @@ import type { GuestFlags } from "./node-options.ts";
 import { poolsForAliases } from "./pools.ts";
 import { openState, stateFolder } from "./state.ts";
 import type { DevState } from "./state.ts";
+import { certificateDomain, openDevCertificate } from "./tls/dev-certificate.ts";
+import type { DevCertificate } from "./tls/dev-certificate.ts";
 
 /** Taken when the address that was not asked for by the caller is in use. */
 const FREE_ADDRESS = "127.0.0.1:0";
+const LOOPBACK = /^(127\.|::1$)/;
 const MAX_NODES = 16;
+/** Clients refuse certificates for `*.localhost`, so TLS needs a name below it. Browsers resolve those as well. */
+const TLS_DOMAIN = "sandbox.localhost";
+/** How often a running `dev` looks whether its certificate is due. The data plane loads a new one by itself. */
+const RENEWAL_CHECK_MS = 6 * 3_600_000;
+const TLS_FLAGS = ["envd-proxy-tls-cert-file", "envd-proxy-tls-private-key-file"] as const;
 /** What a line of an alias file can carry, and a name that the API leaves to built templates aside. */
 const IMAGE = /^(?!e2b\/)[\x21-\x7e]+$/;
 
@@ -35,6 +44,8 @@ interface DevPlan {
   readonly call: CommandCall;
   readonly given: (flag: string) => boolean;
   readonly nodes: NodePlan | undefined;
+  /** Whether a certificate is made. */
+  readonly makesCertificate: boolean;
 }
 
 /**
@@ -60,8 +71,29 @@ export function checkDev(call: CommandCall): (around: Surroundings) => Promise<v
   if (!IMAGE.test(nodes.image)) {
     throw new UsageError(`invalid value ${JSON.stringify(nodes.image)} for --image: want a name without spaces`);
   }
-  const plan: DevPlan = { call, given, nodes: seeds.length > 0 ? undefined : nodes };
+  const plan: DevPlan = {
+    call,
+    given,
+    nodes: seeds.length > 0 ? undefined : nodes,
+    makesCertificate: makesCertificate(call, given),
+  };
   return (around) => serveDev(plan, around);
+}
+
+/** A certificate of the caller's wins over one of ours. */
+function makesCertificate({ values }: CommandCall, given: DevPlan["given"]): boolean {
+  if (values["tls"] !== true) return false;
+  if (textOf(values, "envd-proxy-bind-address") === "") {
+    throw new UsageError("--tls is about the data plane, which an empty --envd-proxy-bind-address turns off");
+  }
+  if (TLS_FLAGS.some((flag) => given(flag) && textOf(values, flag) !== "")) return false;
+  const domain = textOf(values, "e2b-domain");
+  if (given("e2b-domain") && certificateDomain(domain) === undefined) {
+    throw new UsageError(
+      `invalid value ${JSON.stringify(domain)} for --e2b-domain: --tls needs a name of two labels or more, such as ${TLS_DOMAIN}, since clients accept no certificate for *.localhost`,
+    );
+  }
+  return true;
 }
 
 async function serveDev(plan: DevPlan, around: Surroundings): Promise<void> {
@@ -73,8 +105,22 @@ async function serveDev(plan: DevPlan, around: Surroundings): Promise<void> {
   const proxyListener = await bindProxy(textOf(values, "envd-proxy-bind-address"), given("envd-proxy-bind-address"));
   const apiAddress = textOf(values, "e2b-bind-address");
   const nodes: DevNode[] = [];
+  let renewal: NodeJS.Timeout | undefined;
   try {
-    const config = serviceConfig({ ...values, ...madeValues(plan, state, proxyListener) });
+    const made = madeValues(plan, state, proxyListener);
+    const renew = (): Promise<DevCertificate> =>
+      openDevCertificate({
+        dir: state.dir,
+        domain: certificateDomain(textOf({ ...values, ...made }, "e2b-domain")) ?? TLS_DOMAIN,
+        env: around.env,
+      });
+    const certificate = plan.makesCertificate ? await renew() : undefined;
+    if (certificate !== undefined) {
+      for (const flag of TLS_FLAGS) made[flag] = certificate.pairFile;
+      const failed = (err: unknown): void => around.logger.warn({ func: "dev.tls", err }, "certificate not renewed");
+      renewal = setInterval(() => void renew().catch(failed), RENEWAL_CHECK_MS).unref();
+    }
+    const config = serviceConfig({ ...values, ...made });
     // Files are read before the first node starts: the nodes need the token and the aliases in them.
     const prepared = await prepare(config);
     if (plan.nodes !== undefined) await startNodes(nodes, plan.nodes, prepared, state.dir, around);
@@ -86,13 +132,14 @@ async function serveDev(plan: DevPlan, around: Surroundings): Promise<void> {
         logger: around.logger,
         listener: proxyListener,
         apiAddresses: given("e2b-bind-address") ? [apiAddress] : [apiAddress, FREE_ADDRESS],
-        onServing: (at) => announce(at, { plan, around, prepared, nodes, stateDir: state.dir }),
+        onServing: (at) => announce(at, { plan, around, prepared, nodes, stateDir: state.dir, certificate }),
       },
     );
   } catch (error) {
     // A signal during start-up ends the program as it should.
     if (!around.signal.aborted) throw error;
   } finally {
+    clearInterval(renewal);
     await proxyListener?.close();
     await Promise.all(nodes.map((node) => node.close()));
   }
@@ -111,14 +158,15 @@ async function bindProxy(address: string, given: boolean): Promise<Listener | un
 
 /** Values for flags that the caller left alone. */
 function madeValues(
-  { call, given, nodes }: DevPlan,
+  { call, given, nodes, makesCertificate: tls }: DevPlan,
   state: DevState,
   proxyListener: Listener | undefined,
 ): Record<string, FlagValue> {
+  const host = tls ? TLS_DOMAIN : "localhost";
   const made: Record<string, FlagValue> = {
     "e2b-envd-secret-file": state.secretFile,
     "e2b-template-aliases": state.aliasFile,
-    "e2b-domain": proxyListener === undefined ? "localhost" : `localhost:${proxyListener.port}`,
+    "e2b-domain": proxyListener === undefined ? host : `${host}:${proxyListener.port}`,
   };
   if (!given("e2b-allow-anonymous")) made["e2b-api-key-file"] = state.keyFile;
   // A token of ours would mean nothing to the caller's own nodes.
@@ -129,7 +177,10 @@ function madeValues(
 }
 
 /** Builds are on where they can be: they need a secret, and guests that are kept apart from this machine's own files. */
-function madeBuilds({ call: { values }, given, nodes }: DevPlan, state: DevState): Record<string, FlagValue> {
+function madeBuilds(
+  { call: { values }, given, nodes }: Omit<DevPlan, "makesCertificate">,
+  state: DevState,
+): Record<string, FlagValue> {
   const noSecret = given("e2b-envd-secret-file") && textOf(values, "e2b-envd-secret-file") === "";
   const shared = nodes?.isolation === "process" || process.platform !== "linux";
   const on = given("e2b-builds") ? values["e2b-builds"] === true : !noSecret && !shared;
@@ -178,6 +229,7 @@ interface Announcement {
   readonly prepared: PreparedService;
   readonly nodes: readonly DevNode[];
   readonly stateDir: string;
+  readonly certificate: DevCertificate | undefined;
 }
 
 /** Tells how to use what is up now, and writes the environment file. */
@@ -187,15 +239,19 @@ async function announce(at: ServingAddresses, about: Announcement): Promise<void
     nodes,
     stateDir,
     around,
+    certificate,
   } = about;
   const { values } = about.plan.call;
-  const scheme = textOf(values, "envd-proxy-tls-cert-file") === "" ? "http" : "https";
+  const tls = certificate !== undefined || textOf(values, "envd-proxy-tls-cert-file") !== "";
+  // Over an address that names no sandbox, signed file addresses cannot work: better none where the names do.
+  const named = certificate !== undefined && (await namesResolve(e2b.domain));
   const variables = sdkEnvironment(
     {
       apiUrl: `http://${dialable(at.api)}`,
-      sandboxUrl: at.proxy === undefined ? undefined : `${scheme}://${dialable(at.proxy)}`,
+      sandboxUrl: at.proxy === undefined || named ? undefined : `${tls ? "https" : "http"}://${dialable(at.proxy)}`,
       domain: e2b.domain,
       apiKey: e2b.keys[0]?.key,
+      trust: certificate,
     },
     around.env,
   );
@@ -203,6 +259,8 @@ async function announce(at: ServingAddresses, about: Announcement): Promise<void
   if (envFile !== "") await writeEnvFile(envFile, variables);
   const isolation = nodes[0]?.isolation ?? "of your nodes";
   const notes = [
+    ...(certificate === undefined || named ? [] : [unresolvedNote(e2b.domain)]),
+    ...(certificate?.fresh === true ? ["the certificate authority is new: clients have to be told to trust it"] : []),
     ...portNote("API", at.api, textOf(values, "e2b-bind-address")),
     ...portNote("data plane", at.proxy, textOf(values, "envd-proxy-bind-address")),
     ...(isolation === "process"
@@ -210,7 +268,28 @@ async function announce(at: ServingAddresses, about: Announcement): Promise<void
       : []),
   ];
   const templates = e2b.aliases.map(({ alias }) => alias);
-  process.stdout.write(banner({ variables, nodes: nodes.length, isolation, templates, stateDir, envFile, notes }));
+  const caFile = certificate?.caFile;
+  process.stdout.write(
+    banner({ variables, nodes: nodes.length, isolation, templates, stateDir, envFile, caFile, notes }),
+  );
+}
+
+/** Whether programs of this machine find the names of sandboxes; browsers find those below `localhost` anyway. */
+async function namesResolve(domain: string): Promise<boolean> {
+  try {
+    const { address } = await lookup(`49983-sb-0.${certificateDomain(domain) ?? domain}`);
+    return LOOPBACK.test(address);
+  } catch {
+    return false;
+  }
+}
+
+function unresolvedNote(domain: string): string {
+  const name = `<port>-<id>.${certificateDomain(domain) ?? domain}`;
+  const how = name.endsWith(".localhost")
+    ? "the package libnss-myhostname"
+    : "a wildcard record or entries of /etc/hosts";
+  return `${name} does not resolve here, so E2B_SANDBOX_URL is set, with which addresses of downloadUrl and uploadUrl name no sandbox; ${how} would help`;
 }
 
 /** An address that a client on this machine can use. */

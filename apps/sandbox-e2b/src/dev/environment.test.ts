@@ -29,6 +29,14 @@ describe("the variables of the SDKs", () => {
     expect(variables["no_proxy"]).toBe(".lower,localhost,127.0.0.1,::1,.localhost");
   });
 
+  test("have clients trust an authority that was made here, beside what they trust", () => {
+    const trust = { caFile: "/s/ca.pem", bundleFile: "/s/bundle.pem" };
+    const variables = (env: Readonly<Record<string, string>>) => sdkEnvironment({ ...endpoints, trust }, env);
+    expect(variables({})).toMatchObject({ NODE_EXTRA_CA_CERTS: "/s/ca.pem", SSL_CERT_FILE: "/s/bundle.pem" });
+    expect(variables({ NODE_EXTRA_CA_CERTS: "/s/ca.pem" })["NODE_EXTRA_CA_CERTS"]).toBe("/s/ca.pem");
+    expect(variables({ NODE_EXTRA_CA_CERTS: "/corp.pem" })["NODE_EXTRA_CA_CERTS"]).toBe("/s/bundle.pem");
+  });
+
   test("name no data plane when there is none, and always a key, which the SDKs insist on", () => {
     const variables = sdkEnvironment({ ...endpoints, sandboxUrl: undefined, apiKey: undefined }, {});
     expect(variables).not.toHaveProperty("E2B_SANDBOX_URL");

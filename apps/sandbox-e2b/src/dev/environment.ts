@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { rename, rm, writeFile } from "node:fs/promises";
+import type { DevCertificate } from "./tls/dev-certificate.ts";
 
 /** Variables that point the E2B SDKs and the CLI at this machine. */
 export type SdkEnvironment = Readonly<Record<string, string>>;
@@ -13,6 +14,8 @@ export interface SdkEndpoints {
   readonly domain: string;
   /** A secret. Absent when requests need no key. */
   readonly apiKey: string | undefined;
+  /** The authority of a certificate that was made here. */
+  readonly trust?: Pick<DevCertificate, "caFile" | "bundleFile"> | undefined;
 }
 
 /** Hosts that clients must not reach through a web proxy. */
@@ -25,6 +28,12 @@ export function sdkEnvironment(at: SdkEndpoints, env: Env): SdkEnvironment {
   // The SDKs ask for a key even where the server does not.
   variables["E2B_API_KEY"] = at.apiKey ?? `e2b_${"0".repeat(40)}`;
   variables["E2B_DOMAIN"] = at.domain;
+  if (at.trust !== undefined) {
+    // Node adds this file to what it trusts; the other programs take theirs instead of the machine's.
+    const own = env["NODE_EXTRA_CA_CERTS"] ?? "";
+    variables["NODE_EXTRA_CA_CERTS"] = own === "" || own === at.trust.caFile ? at.trust.caFile : at.trust.bundleFile;
+    variables["SSL_CERT_FILE"] = at.trust.bundleFile;
+  }
   for (const name of ["NO_PROXY", "no_proxy"]) {
     const own = (env[name] ?? "").split(",").filter((host) => host.trim() !== "");
     variables[name] = [...new Set([...own, ...LOCAL_HOSTS])].join(",");
