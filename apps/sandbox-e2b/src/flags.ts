@@ -52,8 +52,7 @@ const devOptions: FlagOptions = {
     type: "boolean",
     default: false,
     group: DEVELOPMENT,
-    describe:
-      "Serve the data plane over TLS with a certificate for *.<domain> of an authority made in the state folder; --envd-proxy-tls-* win",
+    describe: "Serve the data plane over TLS, with a certificate that is made in the state folder when none is given",
   },
   "env-file": {
     type: "string",
