@@ -38,6 +38,8 @@ interface Listening {
 /** Longer than clients keep idle connections (300 s), so that they never write into a connection that we close. */
 const KEEP_ALIVE_MS = 310_000;
 const HEADERS_TIMEOUT_MS = 10_000;
+/** Clients encode a metadata filter three times: 4 KiB of metadata, as much as a sandbox has, are 28 KiB then. */
+const MAX_HEADER_BYTES = 65_536;
 const DRAIN_CHECK_MS = 50;
 /** How long connections that wait are taken at most when the drain begins. */
 const TAKE_MS = 250;
@@ -85,6 +87,21 @@ function refuse(incoming: IncomingMessage, outgoing: ServerResponse, answer: Ans
   endAnswer(incoming, outgoing, body);
 }
 
+/**
+ * Why a request's framing is not relied on: others may have read another one (RFC 9112 §6.1), or its body is coded.
+ * `undefined` when nothing is wrong with it.
+ */
+function framingFault({ headers, httpVersionMajor, httpVersion }: IncomingMessage): Answer | undefined {
+  const coding = headers["transfer-encoding"]?.trim().toLowerCase();
+  if (httpVersionMajor !== 1) {
+    return failure(400, "malformed HTTP request");
+  }
+  if (coding === undefined || (coding === "chunked" && httpVersion !== "1.0")) {
+    return undefined;
+  }
+  return failure(501, "only the chunked transfer encoding is supported");
+}
+
 /** Makes the HTTP server, not yet listening. Every error it can answer has a JSON body. */
 function makeServer({ fetch, bodyIdleTimeoutMs }: Listening, closing: () => boolean): Server {
   const listener = getRequestListener(
@@ -99,9 +116,12 @@ function makeServer({ fetch, bodyIdleTimeoutMs }: Listening, closing: () => bool
       errorHandler: () => toResponse(failure(400, "malformed request target or host")),
     },
   );
+  // What Node reads behind a request of unclear framing may be a part of its body. It hands that out all the same.
+  const distrusted = new WeakSet<Duplex>();
   const server = createServer(
     {
       headersTimeout: HEADERS_TIMEOUT_MS,
+      maxHeaderSize: MAX_HEADER_BYTES,
       // A slow client may take its time with its body; one that stops is noticed while the body is read.
       requestTimeout: 0,
       keepAliveTimeout: KEEP_ALIVE_MS,
@@ -110,6 +130,15 @@ function makeServer({ fetch, bodyIdleTimeoutMs }: Listening, closing: () => bool
       requireHostHeader: false,
     },
     (incoming, outgoing) => {
+      if (distrusted.has(incoming.socket)) {
+        return;
+      }
+      const fault = framingFault(incoming);
+      if (fault !== undefined) {
+        distrusted.add(incoming.socket);
+        refuse(incoming, outgoing, fault);
+        return;
+      }
       if (incoming.headers.host === undefined && incoming.httpVersion === "1.1") {
         refuse(incoming, outgoing, failure(400, "the Host header is missing"));
         return;
@@ -117,7 +146,12 @@ function makeServer({ fetch, bodyIdleTimeoutMs }: Listening, closing: () => bool
       listener(incoming, outgoing).catch(() => outgoing.destroy());
     },
   );
-  server.on("clientError", onClientError);
+  server.on("clientError", (error: Error & { code?: string }, socket: Duplex) => {
+    // A refused request has had its answer, whatever stands behind it.
+    if (!distrusted.has(socket)) {
+      onClientError(error, socket);
+    }
+  });
   server.on("checkExpectation", (incoming: IncomingMessage, outgoing: ServerResponse) =>
     refuse(incoming, outgoing, failure(417, "only the expectation 100-continue is supported")),
   );
