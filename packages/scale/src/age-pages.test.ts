@@ -168,3 +168,52 @@ describe("pages by age", () => {
     }
   });
 });
+
+describe("a sandbox that a node lists with another start than its claim had", () => {
+  const POOL = { template: "t", net: "none", size: "small" };
+  const START_MS = 1_790_000_000_000;
+
+  /** A store that has claimed three sandboxes which no view lists. */
+  async function claimed(): Promise<{ readonly source: StaticInventorySource; readonly store: SandboxStore }> {
+    const source = new StaticInventorySource([{ node: "a", pools: [{ ...POOL, warm: 9, target: 9 }] }]);
+    const nodes = new ScriptedNodes();
+    for (const number of [1, 2, 3]) {
+      const deadline = new Date(START_MS + number * 10 + 300_000);
+      nodes.node("a").script("claim", () => ({ kind: "delivered", id: `sb_${number}`, token: "t", deadline }));
+    }
+    const store = createStore(source, { clients: nodes });
+    for (const name of ["x1", "x2", "x3"]) {
+      await store.claim("ns1", name, POOL, { ttlSeconds: 300 });
+    }
+    return { source, store };
+  }
+
+  const list = (source: StaticInventorySource, starts: readonly (number | undefined)[]): void =>
+    source.put({ node: "a", entries: starts.map((start, index) => entry(`sb_${index + 1}`, start)) });
+
+  it.each([
+    ["a little later", [START_MS + 10, START_MS + 35, START_MS + 30]],
+    ["a little earlier", [START_MS + 10, START_MS + 5, START_MS + 30]],
+    ["without any", [undefined, undefined, undefined]],
+  ])("stays in its place once a page has shown it: %s", async (_what, starts) => {
+    const { source, store } = await claimed();
+    const first = await store.page({ newestFirst: true, limit: 2 });
+    expect(first.sandboxes.map(({ id }) => id)).toStrictEqual(["sb_3", "sb_2"]);
+    list(source, starts);
+    expect(await ids(store, { newestFirst: true, limit: 2, after: first.next })).toStrictEqual(["sb_1"]);
+    expect(await ids(store)).toStrictEqual(["sb_1", "sb_2", "sb_3"]);
+    // Also when the node lists the same anew, and when we write to it.
+    list(source, starts);
+    expect(await ids(store)).toStrictEqual(["sb_1", "sb_2", "sb_3"]);
+  });
+
+  it("goes where its node says when no page has shown it, or when the two are far apart", async () => {
+    const fresh = await claimed();
+    list(fresh.source, [START_MS + 10, START_MS + 5, START_MS + 30]);
+    expect(await ids(fresh.store)).toStrictEqual(["sb_2", "sb_1", "sb_3"]);
+    const { source, store } = await claimed();
+    expect(await ids(store)).toStrictEqual(["sb_1", "sb_2", "sb_3"]);
+    list(source, [START_MS + 10, START_MS + 20 + 60_001, START_MS + 30]);
+    expect(await ids(store)).toStrictEqual(["sb_1", "sb_3", "sb_2"]);
+  });
+});

@@ -13,6 +13,10 @@ import type { ViewIndexes } from "./view-index.ts";
 const STRETCH_MS = 4;
 /** Entries that are looked at between two looks at the clock. */
 const ENTRIES_PER_STEP = 4096;
+/** How far what we take for a start may be from what the node lists for the former to go on counting. */
+const MAX_DRIFT_MS = 60_000;
+/** About 6 MB. The sandbox that was shown first is forgotten first. */
+const MAX_SHOWN = 65_536;
 
 /** What {@link AgePages} work with. */
 export interface AgePageParts {
@@ -29,6 +33,11 @@ export interface AgePageParts {
 export class AgePages {
   readonly #parts: AgePageParts;
   readonly #starts = new WeakMap<readonly InventoryEntry[], Float64Array>();
+  /**
+   * Where pages showed sandboxes that their nodes did not list yet. A node's own word may differ by the time that a claim
+   * took: a sandbox that moved for that would be on two pages, or on none.
+   */
+  readonly #shown = new Map<string, number>();
 
   constructor(parts: AgePageParts) {
     this.#parts = parts;
@@ -62,9 +71,9 @@ export class AgePages {
         page.offer(node, { entries, starts, replaced, from, to: Math.min(from + ENTRIES_PER_STEP, entries.length) });
         await pause();
       }
-      for (const { now } of writes) {
+      for (const { listed, now } of writes) {
         if (now !== undefined && (namespace === "" || namespaceOf(now.name) === namespace)) {
-          page.offerOne(node, now, startOf(now));
+          page.offerOne(node, now, listed === undefined ? this.#show(now) : this.#startOf(now));
         }
       }
       // The next view is looked up after the pause: it is one that our writes are compared with.
@@ -78,9 +87,35 @@ export class AgePages {
     if (known !== undefined) {
       return known;
     }
-    const starts = Float64Array.from(entries, startOf);
+    const starts = Float64Array.from(entries, (entry) => this.#startOf(entry));
     this.#starts.set(entries, starts);
     return starts;
+  }
+
+  /** The place of an entry that no view lists yet, to which it keeps. */
+  #show(entry: InventoryEntry): number {
+    const known = this.#shown.get(entry.id);
+    if (known !== undefined) {
+      return known;
+    }
+    const start = startOf(entry);
+    this.#shown.set(entry.id, start);
+    for (const oldest of this.#shown.keys()) {
+      if (this.#shown.size <= MAX_SHOWN) {
+        break;
+      }
+      this.#shown.delete(oldest);
+    }
+    return start;
+  }
+
+  #startOf(entry: InventoryEntry): number {
+    const start = startOf(entry);
+    const shown = this.#shown.size === 0 ? undefined : this.#shown.get(entry.id);
+    if (shown === undefined || (start !== 0 && Math.abs(shown - start) > MAX_DRIFT_MS)) {
+      return start;
+    }
+    return shown;
   }
 }
 
