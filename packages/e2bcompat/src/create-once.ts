@@ -10,6 +10,7 @@ import { E2bError } from "./errors.ts";
 import { readVariables } from "./guest.ts";
 import type { KeyedRequest } from "./idempotency-key.ts";
 import type { KeyedSandbox } from "./keyed-sandboxes.ts";
+import { REPEAT_MS } from "./once.ts";
 import type { MadeSandbox, OnceRequest } from "./once.ts";
 import { sandboxReply } from "./present.ts";
 import { accessTokenOf } from "./service.ts";
@@ -85,14 +86,19 @@ async function adopt(
     if (record === undefined) {
       continue;
     }
+    const now = record.answeredAt?.getTime() ?? service.settings.now();
+    const ageMs = now - (record.sandbox.claimedAt?.getTime() ?? now - REPEAT_MS);
+    if (ageMs > REPEAT_MS) {
+      // Its key is free again, as it is in the process that made it.
+      continue;
+    }
     if (candidate.fingerprint !== fingerprint) {
       throw new E2bError("conflict", "this Idempotency-Key was used for another request: want a new key");
     }
     if (await isPrepared(service, call, candidate, record)) {
       return candidate;
     }
-    const now = record.answeredAt?.getTime() ?? service.settings.now();
-    if (now - (record.sandbox.claimedAt?.getTime() ?? 0) < PREPARING_MS) {
+    if (ageMs < PREPARING_MS) {
       throw new E2bError("unavailable", "a sandbox of this Idempotency-Key is being made, retry later");
     }
     await service.abandon(candidate.node, candidate.id);

@@ -3,7 +3,7 @@ import type { Answer } from "./answer.ts";
 import { E2bError } from "./errors.ts";
 
 /** How long an answer is repeated while its sandbox lives. */
-const REPEAT_MS = 86_400_000;
+export const REPEAT_MS = 86_400_000;
 const MAX_RECORDS = 16_384;
 
 /** A sandbox that was made for a keyed request. */

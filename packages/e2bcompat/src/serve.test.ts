@@ -7,6 +7,7 @@ import { MAX_BODY_BYTES } from "./body.ts";
 import { E2bError } from "./errors.ts";
 import { createFleet, KEY_1 } from "./testing/fleet.ts";
 import type { Fleet, FleetOptions } from "./testing/fleet.ts";
+import { asJavaScriptClient, asPythonClient } from "./testing/metadata-encodings.ts";
 
 interface Served extends Fleet {
   readonly port: number;
@@ -228,7 +229,7 @@ describe("what is not HTTP, or not for us", () => {
     ["a host with a path", `${get}Host: a/b\r\nConnection: close\r\n\r\n`, 400],
     ["a target without a slash", `GET nope HTTP/1.1\r\n${HEAD}\r\n`, 400],
     ["a backslash", `GET /sandboxes\\x HTTP/1.1\r\n${HEAD}\r\n`, 400],
-    ["headers that are too large", `${get}Host: x\r\nX-Big: ${"x".repeat(20_000)}\r\n\r\n`, 431],
+    ["headers that are too large", `${get}Host: x\r\nX-Big: ${"x".repeat(70_000)}\r\n\r\n`, 431],
     ["a tunnel", "CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n", 405],
     ["an expectation", `POST /sandboxes HTTP/1.1\r\n${HEAD}Expect: magic\r\nContent-Length: 0\r\n\r\n`, 417],
     ["an upgrade", `GET /nope HTTP/1.1\r\nHost: x\r\nConnection: upgrade, close\r\nUpgrade: websocket\r\n\r\n`, 404],
@@ -243,6 +244,22 @@ describe("what is not HTTP, or not for us", () => {
     });
     expect((await fleet.send("GET", "/health")).status).toBe(204);
   });
+
+  it.each([asJavaScriptClient, asPythonClient])(
+    "takes a filter with all the metadata that a sandbox can have (%o)",
+    async (encode) => {
+      const metadata = Object.fromEntries(Array.from({ length: 16 }, (_, index) => [`k${index}`, "漢".repeat(84)]));
+      const fleet = await serveFleet();
+      await fleet.create({ metadata });
+      await fleet.create();
+      const target = `/v2/sandboxes?metadata=${encode(Object.entries(metadata))}`;
+      expect(target.length).toBeGreaterThan(27_000);
+      const answer = await exchange(fleet.port, `GET ${target} HTTP/1.1\r\n${HEAD}\r\n`);
+      expect(answer.status).toBe(200);
+      expect(JSON.parse(answer.body)).toMatchObject([{ metadata }]);
+      expect(JSON.parse(answer.body)).toHaveLength(1);
+    },
+  );
 
   it("takes requests of old clients without a host", async () => {
     const fleet = await serveFleet();

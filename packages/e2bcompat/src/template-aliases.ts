@@ -26,7 +26,7 @@ function isAliasSize(size: string): size is AliasSize {
 
 /**
  * Reads an alias file: one `alias image [small|medium|large]` per line, blank lines and lines that begin with `#`
- * aside. Throws `invalid_file` with the line for anything else, and for an alias that is listed twice.
+ * aside. Throws `invalid_file` with the line number for anything else, and for an alias that is listed twice.
  */
 export function parseAliasFile(text: string, file: string): readonly TemplateAlias[] {
   const aliases = new Map<string, TemplateAlias>();
@@ -38,10 +38,8 @@ export function parseAliasFile(text: string, file: string): readonly TemplateAli
     const where = `template alias file ${JSON.stringify(file)}, line ${index + 1}`;
     const [alias, image, size = "small", ...rest] = line.split(/\s+/);
     if (alias === undefined || image === undefined || rest.length > 0) {
-      throw new E2bError(
-        "invalid_file",
-        `${where}: want "alias image [small|medium|large]", got ${JSON.stringify(line)}`,
-      );
+      // The line is not shown: it may be of the key file, given by mistake.
+      throw new E2bError("invalid_file", `${where}: want "alias image [small|medium|large]"`);
     }
     if (!isAliasSize(size)) {
       throw new E2bError("invalid_file", `${where}: unknown size ${JSON.stringify(size)}, want small, medium or large`);

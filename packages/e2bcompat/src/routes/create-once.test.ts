@@ -253,6 +253,19 @@ describe("a create that is repeated at another process", () => {
     expect(fleet.calls("claim")).toHaveLength(1);
   });
 
+  it.each([
+    ["still stands for it within a day", 86_390, "true", 409],
+    ["stands for nothing after a day, as at the process that made it", 86_500, null, 201],
+  ])("%s (%i s)", async (_what, secondsAgo, replayed, otherBody) => {
+    const fleet = createFleet();
+    await post(fleet);
+    const row = fleet.node.sandboxes[0]!;
+    fleet.node.hold({ ...row, entry: { ...row.entry, claimedAt: new Date(Date.now() - secondsAgo * 1000) } });
+    fleet.publish();
+    expect((await post(restarted(fleet))).headers.get("idempotent-replayed")).toBe(replayed);
+    expect((await post(restarted(fleet), { body: { templateID: "base", timeout: 3 } })).status).toBe(otherBody);
+  });
+
   it("makes a second sandbox before that", async () => {
     const fleet = createFleet();
     await post(fleet);
