@@ -11,6 +11,7 @@ describe("the command line", () => {
       list: false,
       isolation: undefined,
       help: false,
+      writeResults: false,
     });
   });
 

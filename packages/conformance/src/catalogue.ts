@@ -186,7 +186,7 @@ export const CLIENT_ROWS: readonly ClientRow[] = [
 
   ...interpreterRows(),
 
-  { suite: "default-create", id: "B17", title: "default create on a fleet without network lane" },
+  { suite: "default-create", id: "B17", title: "default create on a fleet without network lane", modes: SECRET },
 ];
 
 /** What the clients of the code interpreter do beside what every client does. */

@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
 
 import { type ClientId, type ClientRow, rowsFor } from "./catalogue.ts";
+import { clientFacts, installedModuleVersion } from "./client-facts.ts";
 import type { ProcessSet } from "./processes.ts";
 import { cleanEnv } from "./programs.ts";
 import { pythonEnv } from "./python-env.ts";
@@ -18,34 +19,25 @@ export type Launcher =
     }
   | { readonly kind: "absent"; readonly reason: string };
 
-const JS_MODULES: Readonly<Partial<Record<ClientId, string>>> = {
-  "js-2.51": "e2b-2.51",
-  "js-2.50": "e2b-2.50",
-  "js-ci-2.8": "@e2b/code-interpreter",
-};
-const PYTHON_VERSIONS: Readonly<Partial<Record<ClientId, string>>> = {
-  "py-2.51": "2.51.0",
-  "py-2.51-async": "2.51.0",
-  "py-newest": "newest",
-  "py-ci-2.11": "code-interpreter",
-};
-
 /** The longest a client process may stay silent; rows have a limit of their own below it. */
 const SILENCE_MS = 90_000;
 
 /** Makes a client ready to run. */
 export async function launcherFor(set: ProcessSet, client: ClientId): Promise<Launcher> {
-  const module = JS_MODULES[client];
+  const { module, environment, version } = clientFacts(client);
   if (module !== undefined) {
     const runner = fileURLToPath(new URL("../suites/js-client.ts", import.meta.url));
-    return { kind: "ready", command: process.execPath, args: [runner], module, version: client.slice(3) };
+    const installed = await installedModuleVersion(module);
+    return { kind: "ready", command: process.execPath, args: [runner], module, version: installed };
   }
-  const env = await pythonEnv(set, PYTHON_VERSIONS[client] ?? "newest");
+  const env = await pythonEnv(set, environment ?? version);
   if (env.kind === "absent") {
     return env;
   }
   const runner = fileURLToPath(new URL("../suites/python/client.py", import.meta.url));
-  return { kind: "ready", command: env.python, args: ["-B", runner], module: "e2b", version: env.version };
+  // The environment tells the version of the SDK, which is the client itself unless that has a package of its own.
+  const told = client === "py-ci-2.11" ? version : env.version;
+  return { kind: "ready", command: env.python, args: ["-B", runner], module: "e2b", version: told };
 }
 
 /** One line of a client process. */

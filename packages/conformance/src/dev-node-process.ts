@@ -43,6 +43,6 @@ export async function startDevNodeProcess(
     ],
     env: cleanEnv({ OPERATOR_LOG_LEVEL: "info" }),
   });
-  await child.waitForOutput(/development node up/, 30_000);
+  await child.waitForOutput(/development node up/, 90_000);
   return child;
 }

@@ -13,6 +13,7 @@ export interface InterpreterRun {
   readonly args: Args;
   readonly collector: ResultCollector;
   readonly say: (line: string) => void;
+  readonly versions: Map<string, string>;
 }
 
 /** True for a client that runs this suite and no other. */
@@ -35,7 +36,10 @@ export async function runInterpreterSuite(run: InterpreterRun, modes: readonly T
     });
     for (const client of clients) {
       const launcher = await launcherFor(set, client);
-      say(`${client} ${mode}: ${launcher.kind === "ready" ? `e2b ${launcher.version}` : launcher.reason}`);
+      if (launcher.kind === "ready") {
+        run.versions.set(client, launcher.version);
+      }
+      say(`${client} ${mode}: ${launcher.kind === "ready" ? launcher.version : launcher.reason}`);
       const options = { set, launcher, client, suite: "interpreter", rig: rig.facts, collector };
       await runClientSuite({ ...options, onlyRow: args.row, onRow: say });
     }

@@ -1,8 +1,10 @@
 import { readArgs, USAGE } from "./args.ts";
+import { listedRows } from "./harness-catalogue.ts";
 import { compareWithKnownLimits, limitsFor, readKnownLimits } from "./known-limits.ts";
 import { ProcessSet } from "./processes.ts";
 import { findPrograms } from "./programs.ts";
 import { createResultCollector } from "./results.ts";
+import { mergeResults, readResults, writeResults } from "./results-file.ts";
 import { listing, run } from "./run.ts";
 import { resultTable } from "./table.ts";
 
@@ -44,9 +46,10 @@ async function main(): Promise<number> {
   }
   process.once("exit", () => set.killAllNow());
 
+  const versions = new Map<string, string>();
   let broke: Error | undefined;
   try {
-    await run({ set, programs, args, collector, say, undo });
+    await run({ set, programs, args, collector, say, undo, versions });
   } catch (error) {
     broke = error instanceof Error ? error : new Error("something that is not an error was thrown", { cause: error });
   }
@@ -65,6 +68,11 @@ async function main(): Promise<number> {
   }
   if (broke !== undefined) {
     say(`\nthe run broke off: ${broke.message}`);
+  }
+  if (args.writeResults && args.node === undefined) {
+    const outcome = { results: collector.results, versions, limits: known };
+    await writeResults(mergeResults(await readResults(), outcome, listedRows()));
+    say("\nresults.json holds these outcomes now: node scripts/compatibility.ts --write shows them in docs/");
   }
   say(`\n${Math.round((performance.now() - begun) / 1_000)} s`);
   const { passed, failed, limits } = collector.totals();

@@ -3,6 +3,7 @@ import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
+import { PYTHON_INTERPRETER } from "./client-facts.ts";
 import { describeEnd, type ProcessSet } from "./processes.ts";
 import { cleanEnv } from "./programs.ts";
 
@@ -14,7 +15,10 @@ export type PythonEnv =
 const INSTALL_LIMIT_MS = 180_000;
 
 /** The code interpreter's client, with the SDK that it was released for. */
-const CODE_INTERPRETER: readonly string[] = ["e2b-code-interpreter==2.11.5", "e2b==2.63.0"];
+const CODE_INTERPRETER: readonly string[] = [
+  `e2b-code-interpreter==${PYTHON_INTERPRETER.client}`,
+  `e2b==${PYTHON_INTERPRETER.sdk}`,
+];
 
 /**
  * Makes (once) a virtual environment with a version of the Python SDK, or with the client of the code interpreter.

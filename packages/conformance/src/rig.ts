@@ -72,6 +72,9 @@ const API_KEYS = {
   rated: "e2b_55555555555555555555555555555555",
 } as const;
 
+/** How long a service may take to start and to fill its pools while other lanes keep the processors busy. */
+const START_MS = 180_000;
+
 const NODE_TOKEN = "conformance-node-token";
 const DOMAIN = "sandbox.example.test";
 
@@ -187,10 +190,10 @@ export async function startDev(set: ProcessSet, programs: Programs, options: Dev
     env: cleanEnv({ OPERATOR_LOG_LEVEL: "debug", ...options.env }),
   });
   try {
-    const up = await front.waitForOutput(/mesh inventory up seeds=\[[^\]]*\] nodes=\[([^\]]*)\]/, 60_000);
+    const up = await front.waitForOutput(/mesh inventory up seeds=\[[^\]]*\] nodes=\[([^\]]*)\]/, START_MS);
     const nodeAddresses = (up[1] ?? "").split(" ").filter((address) => address !== "");
     const nodes = nodeAddresses.map((address) => nodeAdmin(address, NODE_TOKEN));
-    await waitFor("the env file of dev", () => readFile(envFile, "utf8"), 60_000);
+    await waitFor("the env file of dev", () => readFile(envFile, "utf8"), START_MS);
     const facts: RigFacts = {
       mode: options.mode,
       apiUrl: `http://127.0.0.1:${apiPort}`,
@@ -214,7 +217,7 @@ export async function startDev(set: ProcessSet, programs: Programs, options: Dev
 }
 
 /** Waits until every pool of every node holds as many warm guests as it wants. */
-export async function poolsFull(nodes: readonly NodeAdmin[], timeoutMs = 90_000): Promise<void> {
+export async function poolsFull(nodes: readonly NodeAdmin[], timeoutMs = START_MS): Promise<void> {
   for (const node of nodes) {
     await waitFor(
       `full pools on node ${node.address}`,

@@ -1,11 +1,14 @@
 import { rm } from "node:fs/promises";
 
 import type { Args } from "./args.ts";
-import { CLIENT_ROWS, type ClientId, SHARED_SUITES } from "./catalogue.ts";
+import { type ClientId, SHARED_SUITES } from "./catalogue.ts";
+import { clientFacts, installedModuleVersion } from "./client-facts.ts";
 import { type Launcher, launcherFor, runClientSuite } from "./clients.ts";
+import { listedRows } from "./harness-catalogue.ts";
 import { type HarnessRow, runHarnessRows } from "./harness-rows.ts";
 import { runHostileSuite } from "./hostile-run.ts";
 import { isInterpreterClient, runInterpreterSuite } from "./interpreter-run.ts";
+import { type Lane, runLanes } from "./lanes.ts";
 import { runNodeSuite } from "./node-run.ts";
 import type { ProcessSet } from "./processes.ts";
 import { cleanEnv, type Programs } from "./programs.ts";
@@ -21,10 +24,13 @@ import { meshRows } from "../suites/mesh.ts";
 import { teardownRows } from "../suites/teardown.ts";
 
 const MODES: readonly TokenMode[] = ["secret", "seed"];
-const QUICK_CLIENTS: readonly ClientId[] = ["js-2.51", "js-2.50", "py-2.51"];
+const SDK_CLIENTS: readonly ClientId[] = ["js-2.51", "js-2.50", "py-2.51", "py-2.51-async", "py-newest"];
 
 /** Suites that `quick` repeats with the nodes' own tokens: those in which the token takes another way. */
 const SEED_SUITES: readonly string[] = ["base", "resume", "commands", "pty", "traffic"];
+
+/** Suites that `quick` runs with the JavaScript SDK before the newest: what creates, lists and ends sandboxes has changed. */
+const PREVIOUS_JS_SUITES: readonly string[] = ["base", "paging", "alias", "surface"];
 
 /** Suites that the harness itself runs, beside those of {@link SHARED_SUITES}. */
 const HARNESS_SUITES = [
@@ -42,6 +48,13 @@ const HARNESS_SUITES = [
   "node",
 ] as const;
 
+/** Rows of `failures` in which the token takes another way. */
+const TOKEN_FAILURES: readonly string[] = ["F1e", "LOG"];
+
+/** How long a kept-alive connection idles: longer than the 5 s after which Node's servers close one by default. */
+const QUICK_IDLE_MS = 7_000;
+const IDLE_MS = 61_000;
+
 /** Everything a run works with. */
 export interface RunContext {
   readonly set: ProcessSet;
@@ -51,6 +64,8 @@ export interface RunContext {
   readonly say: (line: string) => void;
   /** What must be done before the run may be ended from outside: nodes that are not its own keep what it made. */
   readonly undo: Set<() => Promise<void>>;
+  /** Versions of the clients that ran, by id. */
+  readonly versions: Map<string, string>;
 }
 
 /** Runs what the arguments ask for and fills the collector. */
@@ -63,107 +78,155 @@ export async function run(context: RunContext): Promise<void> {
   }
   const wants = (suite: string): boolean => everything || args.suite === suite;
   const asked = args.client ?? undefined;
-  const clients: readonly ClientId[] =
-    asked === undefined
-      ? [...QUICK_CLIENTS, ...(args.suite === "full" ? (["py-2.51-async", "py-newest"] as const) : [])]
-      : asked === CLI_CLIENT || isInterpreterClient(asked)
-        ? []
-        : [asked];
-  const withCli = asked === undefined || asked === CLI_CLIENT;
-  const withHarness = asked === undefined;
-
-  const launchers = new Map<ClientId, Launcher>();
+  const plan: Plan = {
+    brief: args.suite === "quick",
+    wants,
+    clients:
+      asked === undefined
+        ? SDK_CLIENTS.filter((client) => clientFacts(client).quick || args.suite !== "quick")
+        : SDK_CLIENTS.filter((client) => client === asked),
+    launchers: new Map(),
+    withCli: asked === undefined || asked === CLI_CLIENT,
+    withHarness: asked === undefined,
+  };
   const needsClients = wants("capacity") || SHARED_SUITES.some(wants);
-  for (const client of needsClients ? clients : []) {
+  for (const client of needsClients ? plan.clients : []) {
     const launcher = await launcherFor(context.set, client);
-    launchers.set(client, launcher);
+    plan.launchers.set(client, launcher);
+    noteVersion(context, client, launcher);
     context.say(`${client}: ${launcher.kind === "ready" ? `e2b ${launcher.version}` : launcher.reason}`);
   }
+  if (plan.withCli && (wants("cli") || wants("builds"))) {
+    context.versions.set(CLI_CLIENT, await installedModuleVersion("@e2b/cli"));
+  }
+  await runLanes([...sharedLanes(context, plan), ...(plan.withHarness ? harnessLanes(context, plan) : [])]);
+}
 
-  const clientLane = async (): Promise<void> => {
+/** What a run asks for. */
+interface Plan {
+  /** Whether it is the quick run. */
+  readonly brief: boolean;
+  readonly wants: (suite: string) => boolean;
+  readonly clients: readonly ClientId[];
+  readonly launchers: Map<ClientId, Launcher>;
+  readonly withCli: boolean;
+  readonly withHarness: boolean;
+}
+
+/** Lanes of clients: each has a `dev` of its own. */
+function sharedLanes(context: RunContext, plan: Plan): Lane[] {
+  const { brief, wants, clients, launchers, withCli, withHarness } = plan;
+  const lanes: Lane[] = [];
+  for (const mode of MODES) {
     const suites = SHARED_SUITES.filter(wants);
-    if (suites.length > 0 || (withCli && wants("cli")) || (withHarness && wants("failures"))) {
-      for (const mode of MODES) {
-        const brief = args.suite === "quick" && mode === "seed";
-        await sharedRig(context, mode, {
-          suites: brief ? suites.filter((suite) => SEED_SUITES.includes(suite)) : suites,
-          clients,
-          launchers,
-          withCli: withCli && wants("cli") && !brief,
-          withCliBuilds: withCli && wants("builds"),
-          withFailures: withHarness && wants("failures"),
+    const job = (group: readonly ClientId[], first: boolean, last: boolean): SharedRigJob => ({
+      suitesOf: (client) =>
+        suites.filter(
+          (suite) =>
+            !brief ||
+            ((mode === "secret" || SEED_SUITES.includes(suite)) &&
+              (client !== "js-2.50" || PREVIOUS_JS_SUITES.includes(suite))),
+        ),
+      clients: group,
+      launchers,
+      withCli: last && withCli && wants("cli") && !(brief && mode === "seed"),
+      // Builds need the secret.
+      withCliBuilds: last && withCli && wants("builds") && mode === "secret",
+      withFailures: first && withHarness && wants("failures"),
+      brief,
+    });
+    // A quick run has few rows for the second mode, which one `dev` is enough for.
+    const groups = brief && mode === "seed" ? [clients] : clientGroups(clients);
+    for (const [index, group] of groups.entries()) {
+      const one = job(group, index === 0, index === groups.length - 1);
+      if ((group.length > 0 && suites.length > 0) || one.withCli || one.withCliBuilds || one.withFailures) {
+        lanes.push({
+          name: [...group, mode].join(" "),
+          run: () => sharedRig(context, mode, one),
         });
       }
     }
-    if (wants("capacity")) {
-      await capacityRig(context, clients, launchers, withHarness);
+  }
+  if (wants("capacity")) {
+    lanes.push({ name: "capacity", run: () => capacityRig(context, clients, launchers, withHarness) });
+  }
+  const wanted = context.args.client;
+  if (wants("interpreter") && (wanted === undefined || isInterpreterClient(wanted))) {
+    for (const mode of brief ? (["secret"] as const) : MODES) {
+      lanes.push({ name: `interpreter ${mode}`, run: () => runInterpreterSuite(context, [mode]) });
     }
-    if (wants("interpreter")) {
-      await runInterpreterSuite(context, args.suite === "quick" ? ["secret"] : MODES);
-    }
-  };
-  const harnessLane = async (): Promise<void> => {
-    if (wants("startup")) {
-      await rowsOf(
+  }
+  return lanes;
+}
+
+/** Clients that share a `dev`: what they share in time is left of a processor for others. */
+function clientGroups(clients: readonly ClientId[]): readonly (readonly ClientId[])[] {
+  const javascript = clients.filter((client) => client.startsWith("js-"));
+  const others = clients.filter((client) => !client.startsWith("js-")).map((client) => [client]);
+  return javascript.length === 0 && others.length > 0 ? others : [javascript, ...others];
+}
+
+/** Lanes of the harness itself, which mostly wait. */
+function harnessLanes(context: RunContext, plan: Plan): Lane[] {
+  const { set, programs, args } = context;
+  const { brief, wants } = plan;
+  const lane = (suite: string, rows: () => Promise<void>): Lane[] => (wants(suite) ? [{ name: suite, run: rows }] : []);
+  return [
+    ...lane("mesh", () => rowsAndClose(context, "mesh", meshRows(set, programs, args.isolation))),
+    ...lane("teardown", () => rowsOf(context, "teardown", teardownRows(set, programs, args.isolation))),
+    ...lane("node", () => runNodeSuite(context)),
+    ...lane("isolation", async () => {
+      for (const isolation of ISOLATIONS) {
+        await rowsAndClose(context, "isolation", isolationRows(set, programs, isolation));
+      }
+    }),
+    ...lane("hostile", () => runHostileSuite(context)),
+    ...lane("faults", async () => {
+      // Lanes of their own, which mostly wait as well.
+      const lanes = faultLanes({ set, programs, isolation: args.isolation });
+      await Promise.all(
+        lanes.map((rows) =>
+          rowsOf(
+            context,
+            "faults",
+            rows.filter((row) => row.quick || !brief),
+          ),
+        ),
+      );
+    }),
+    ...lane("startup", () =>
+      rowsOf(
         context,
         "startup",
         startupRows((label, change) => startFails(context, label, change)),
-      );
-    }
-    if (wants("first-script")) {
-      await rowsAndClose(context, "first-script", firstScriptRows(context.set, context.programs));
-    }
-    if (wants("mesh")) {
-      await rowsAndClose(context, "mesh", meshRows(context.set, context.programs, args.isolation));
-    }
-    if (wants("teardown")) {
-      await rowsOf(context, "teardown", teardownRows(context.set, context.programs, args.isolation));
-    }
-    if (wants("node")) {
-      await runNodeSuite(context);
-    }
-    if (wants("isolation")) {
-      for (const isolation of ISOLATIONS) {
-        await rowsAndClose(context, "isolation", isolationRows(context.set, context.programs, isolation));
-      }
-    }
-    if (wants("faults")) {
-      // Lanes of their own, which mostly wait as well.
-      const lanes = faultLanes({ set: context.set, programs: context.programs, isolation: args.isolation });
-      const quick = args.suite === "quick";
-      await Promise.all(
-        lanes.map((rows) => {
-          const wanted = rows.filter((row) => row.quick || !quick);
-          return rowsOf(context, "faults", wanted);
-        }),
-      );
-    }
-    if (wants("hostile")) {
-      await runHostileSuite(context);
-    }
-  };
-  // The rows of the harness mostly wait, so they share the time of the clients.
-  const ends = await Promise.allSettled([clientLane(), withHarness ? harnessLane() : undefined]);
-  for (const end of ends) {
-    if (end.status === "rejected") {
-      throw end.reason;
-    }
+      ),
+    ),
+    ...lane("first-script", () => rowsAndClose(context, "first-script", firstScriptRows(set, programs))),
+  ];
+}
+
+/** Remembers which version of a client runs. */
+function noteVersion(context: RunContext, client: ClientId, launcher: Launcher): void {
+  if (launcher.kind === "ready") {
+    context.versions.set(client, launcher.version);
   }
 }
 
 /** Suites and rows, for `--list`. */
 export function listing(): string {
-  const lines = CLIENT_ROWS.map((row) => `${row.suite.padEnd(15)} ${row.id.padEnd(6)} ${row.title}`);
-  return [...lines, "", `suites of the harness: ${HARNESS_SUITES.join(", ")}`, ""].join("\n");
+  return listedRows()
+    .map((row) => `${row.suite.padEnd(15)} ${row.id.padEnd(12)} ${row.title}\n`)
+    .join("");
 }
 
 interface SharedRigJob {
-  readonly suites: readonly string[];
+  readonly suitesOf: (client: ClientId) => readonly string[];
   readonly clients: readonly ClientId[];
   readonly launchers: ReadonlyMap<ClientId, Launcher>;
   readonly withCli: boolean;
   readonly withCliBuilds: boolean;
   readonly withFailures: boolean;
+  readonly brief: boolean;
 }
 
 /** One `dev` that all clients use one after the other. */
@@ -174,7 +237,7 @@ async function sharedRig(context: RunContext, mode: TokenMode, job: SharedRigJob
   say(`dev (${mode}) is up after ${Math.round(performance.now() - begun)} ms`);
   try {
     for (const client of job.clients) {
-      for (const suite of job.suites) {
+      for (const suite of job.suitesOf(client)) {
         const launcher = job.launchers.get(client) ?? { kind: "absent", reason: "no launcher" };
         await runClientSuite({
           set,
@@ -192,12 +255,14 @@ async function sharedRig(context: RunContext, mode: TokenMode, job: SharedRigJob
     if (job.withCli) {
       await rowsAndClose(context, "cli", cliRows(set, rig.facts), `${CLI_CLIENT} ${mode}`);
     }
-    // Builds need the secret.
-    if (job.withCliBuilds && mode === "secret") {
+    if (job.withCliBuilds) {
       await rowsAndClose(context, "builds", cliBuildRows(set, rig.facts), `${CLI_CLIENT} ${mode}`);
     }
     if (job.withFailures) {
-      await rowsOf(context, "failures", failureRows(rig), `raw ${mode}`);
+      const rows = failureRows(rig, job.brief ? QUICK_IDLE_MS : IDLE_MS);
+      // Most shapes of errors do not depend on whose token it is.
+      const wanted = job.brief && mode === "seed" ? rows.filter(({ id }) => TOKEN_FAILURES.includes(id)) : rows;
+      await rowsOf(context, "failures", wanted, `raw ${mode}`);
     }
   } finally {
     await rig.stop();

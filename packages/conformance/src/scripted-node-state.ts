@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import {
@@ -133,7 +133,10 @@ export class ScriptedState {
   }
 
   save(): void {
-    writeFileSync(join(this.#dir, NODE_FILES.claims), JSON.stringify([...this.claims.values()]));
+    // Whoever reads it meanwhile reads all of the old or all of the new.
+    const file = join(this.#dir, NODE_FILES.claims);
+    writeFileSync(`${file}.new`, JSON.stringify([...this.claims.values()]));
+    renameSync(`${file}.new`, file);
   }
 
   journal(line: JournalLine): void {

@@ -22,7 +22,17 @@ export interface NodeSuite {
 export async function nodeSuite(options: NodeTargetOptions): Promise<NodeSuite> {
   const target = await findTarget(options);
   const bench = createBench();
-  const ground: Ground = { bench, target };
+  return {
+    rows: nodeRows({ bench, target }),
+    close: async () => {
+      await bench.abandon();
+      await target[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** The rows over a target and the bench that undoes what they do. */
+export function nodeRows(ground: Ground): readonly HarnessRow[] {
   const groups: readonly RowGroup[] = [
     ...claimRows(ground),
     ...readRows(ground),
@@ -31,13 +41,7 @@ export async function nodeSuite(options: NodeTargetOptions): Promise<NodeSuite> 
     ...captureRows(ground),
     ...meshClaimRows(ground),
   ];
-  return {
-    rows: [...inGroups(bench, groups), nothingLeft(bench, target)],
-    close: async () => {
-      await bench.abandon();
-      await target[Symbol.asyncDispose]();
-    },
-  };
+  return [...inGroups(ground.bench, groups), nothingLeft(ground.bench, ground.target)];
 }
 
 /** Undoes what a group did before the next one begins. */
