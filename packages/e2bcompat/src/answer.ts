@@ -11,6 +11,8 @@ export interface Answer {
 const JSON_HEADERS: Readonly<Record<string, string>> = { "content-type": "application/json" };
 /** Clients take a 2xx without this header for JSON and fail on its missing text. */
 const EMPTY_HEADERS: Readonly<Record<string, string>> = { "content-length": "0" };
+/** Statuses whose answers have no body by definition, and need not say so. */
+const BODILESS: ReadonlySet<number> = new Set([204, 304]);
 const NO_HEADERS: Readonly<Record<string, string>> = {};
 
 /** A JSON answer. */
@@ -30,7 +32,7 @@ export function failure(status: number, message: string, headers?: Readonly<Reco
 
 /** The headers of an answer, the ones for its body included. */
 export function answerHeaders(answer: Answer): Readonly<Record<string, string>> {
-  const base = answer.body !== undefined ? JSON_HEADERS : answer.status === 204 ? NO_HEADERS : EMPTY_HEADERS;
+  const base = answer.body !== undefined ? JSON_HEADERS : BODILESS.has(answer.status) ? NO_HEADERS : EMPTY_HEADERS;
   return answer.headers === undefined ? base : { ...base, ...answer.headers };
 }
 

@@ -1,8 +1,14 @@
 import { createHmac } from "node:crypto";
 import type { Call } from "./call.ts";
 import { E2bError } from "./errors.ts";
+import type { HeaderDeclaration } from "./route.ts";
 
-const KEY = /^[\x21-\x7e]{1,255}$/;
+/** Of creates that are to happen once. */
+export const IDEMPOTENCY_KEY: HeaderDeclaration = {
+  name: "Idempotency-Key",
+  about: "Requests with the same key are one create, and have one answer.",
+  pattern: /^[\x21-\x7e]{1,255}$/,
+};
 const KEY_DIGITS = 24;
 const BODY_DIGITS = 8;
 /** `e2b-<key>-<body>-<five characters>`: unlike the name of a sandbox that was made without a key. */
@@ -34,11 +40,11 @@ export function partsOf(name: string): { readonly prefix: string; readonly finge
  * of the sandbox, so that another process finds it. Throws `bad_request` for a key that is none.
  */
 export function keyedRequest(call: Call, body: unknown, secret: string | undefined): KeyedRequest | undefined {
-  const key = call.context.req.header("idempotency-key");
+  const key = call.context.req.header(IDEMPOTENCY_KEY.name);
   if (key === undefined) {
     return undefined;
   }
-  if (!KEY.test(key)) {
+  if (!IDEMPOTENCY_KEY.pattern.test(key)) {
     throw new E2bError("bad_request", "Idempotency-Key: want 1 to 255 printable ASCII characters without spaces");
   }
   // Bodies hold secrets, and names are seen by whoever may look at nodes.

@@ -1,4 +1,6 @@
 import { E2bError } from "./errors.ts";
+import { anyText, commaList, oneOf, parsed, queryOf, wholeNumber } from "./query.ts";
+import type { Query, QueryParameter } from "./query.ts";
 
 /** A place in a listing: after the sandbox with this start and id. */
 export interface Position {
@@ -29,11 +31,11 @@ function bad(name: string, want: string): E2bError {
   return new E2bError("bad_request", `${name}: ${want}`);
 }
 
-function parseStates(values: readonly string[]): ListQuery["states"] {
-  if (values.length === 0) {
+/** Absent means both. */
+function statesOf(named: readonly string[]): ListQuery["states"] {
+  if (named.length === 0) {
     return { running: true, paused: true };
   }
-  const named = values.flatMap((value) => value.split(","));
   if (!named.every((state) => state === "running" || state === "paused")) {
     throw bad("state", "want running, paused or both");
   }
@@ -99,41 +101,67 @@ export function decodeCursor(token: string, newestFirst: boolean): Position | un
   return encodeCursor(position, newestFirst) === token ? position : undefined;
 }
 
-/** Reads how many items a page has at most. Throws `bad_request`. */
-export function parseLimit(value: string | null): number {
-  const limit = value ?? String(MAX_LIMIT);
-  if (!/^\d{1,3}$/.test(limit) || Number(limit) < 1 || Number(limit) > MAX_LIMIT) {
-    throw bad("limit", `want a number from 1 to ${MAX_LIMIT}`);
-  }
-  return Number(limit);
-}
+/** How many items a page has at most. */
+export const pageLimit: QueryParameter<number> = wholeNumber({
+  about: "How many items a page has at most.",
+  min: 1,
+  max: MAX_LIMIT,
+  fallback: MAX_LIMIT,
+});
 
-/** Reads a listing's query. The unpaged listing ignores `limit`, `order` and `nextToken`. Throws `bad_request`. */
-export function parseListQuery(query: URLSearchParams, paged: boolean): ListQuery {
-  const after = query.get("startedAfter");
-  const startedAfter = after === null ? undefined : parseTime(after);
-  if (after !== null && startedAfter === undefined) {
-    throw bad("startedAfter", "want an RFC 3339 time");
-  }
-  const filters = {
-    states: parseStates(query.getAll("state")),
-    metadata: parseMetadataFilter(query.get("metadata") ?? ""),
-    template: query.get("template") || undefined,
-    startedAfter,
-  };
-  if (!paged) {
-    return { ...filters, newestFirst: true, limit: undefined, after: undefined };
-  }
-  const limit = parseLimit(query.get("limit"));
-  const order = query.get("order") ?? "desc";
-  if (order !== "asc" && order !== "desc") {
-    throw bad("order", "want asc or desc");
-  }
-  const newestFirst = order === "desc";
-  const token = query.get("nextToken") ?? "";
-  const position = token === "" ? undefined : decodeCursor(token, newestFirst);
-  if (token !== "" && position === undefined) {
-    throw bad("nextToken", "not a token of this listing and order");
-  }
-  return { ...filters, newestFirst, limit, after: position };
-}
+/** The token of a page. What it means depends on the order of its listing, so it is not looked at here. */
+export const nextToken: QueryParameter<string | undefined> = anyText(
+  "`x-next-token` of the page before. Absent or empty is the first page.",
+);
+
+const filters = {
+  state: commaList(
+    "Only those in one of these states; a repeated parameter adds to them.",
+    { items: { type: "string", enum: ["running", "paused"] } },
+    statesOf,
+  ),
+  metadata: parsed(
+    "Only those with all of these pairs, as a form whose keys and values are percent-encoded before they are put into it.",
+    { type: "string" },
+    (value = "") => parseMetadataFilter(value),
+  ),
+  template: anyText("Only those of this template: an alias, a pool image or the name of a built template."),
+  startedAfter: parsed(
+    "Only those that began at this time or later, at second precision.",
+    { type: "string", format: "date-time" },
+    (value, name) => {
+      const seconds = value === undefined ? undefined : parseTime(value);
+      if (value !== undefined && seconds === undefined) {
+        throw bad(name, "want an RFC 3339 time");
+      }
+      return seconds;
+    },
+  ),
+};
+
+/** The query of the listing that has everything at once. */
+export const listQuery: Query<ListQuery> = queryOf(filters, ({ state, ...rest }) => ({
+  ...rest,
+  states: state,
+  newestFirst: true,
+  limit: undefined,
+  after: undefined,
+}));
+
+/** The query of the listing that comes page by page. */
+export const pageQuery: Query<ListQuery> = queryOf(
+  {
+    ...filters,
+    limit: pageLimit,
+    order: oneOf(["desc", "asc"], { about: "By start: newest or oldest first.", fallback: "desc" }),
+    nextToken,
+  },
+  ({ state, order, nextToken: token, ...rest }) => {
+    const newestFirst = order === "desc";
+    const after = token === undefined ? undefined : decodeCursor(token, newestFirst);
+    if (token !== undefined && after === undefined) {
+      throw bad("nextToken", "not a token of this listing and order");
+    }
+    return { ...rest, states: state, newestFirst, after };
+  },
+);

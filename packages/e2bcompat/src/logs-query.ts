@@ -1,51 +1,40 @@
 import { LOG_DIRECTIONS, LOG_LEVELS, MAX_LOG_LINES } from "@org/envd-client";
 import type { LogQuery } from "@org/envd-client";
-import { E2bError } from "./errors.ts";
+import { anyText, oneOf, queryOf, wholeNumber } from "./query.ts";
+import type { Query } from "./query.ts";
 
-const DEFAULT_LIMIT = 1000;
-const MAX_LIMIT = 1000;
+const MAX_PAGE_LINES = 1000;
 const MAX_SEARCH_CHARS = 256;
 const INT32_MAX = 2_147_483_647;
-const INT64_MAX = 9_223_372_036_854_775_807n;
 
-function whole(query: URLSearchParams, name: string, max: bigint): number | undefined {
-  const text = query.get(name);
-  if (text === null) {
-    return undefined;
-  }
-  if (!/^\d{1,19}$/.test(text) || BigInt(text) > max) {
-    throw new E2bError("bad_request", `${name}: want a whole number from 0 to ${max}`);
-  }
-  // The moments between here and there have not come, so nothing is lost by taking them for one.
-  return Math.min(Number(text), Number.MAX_SAFE_INTEGER);
-}
+/** The query of `GET /sandboxes/{sandboxID}/logs`. Without a limit the page has all there is. */
+export const logsQuery: Query<LogQuery> = queryOf(
+  {
+    start: wholeNumber({ about: "First moment of the page, in milliseconds since 1970.", fallback: undefined }),
+    limit: wholeNumber({
+      about: `How many lines the page has at most, and never more than ${MAX_LOG_LINES}.`,
+      max: INT32_MAX,
+      fallback: MAX_LOG_LINES,
+    }),
+  },
+  ({ start, limit }) => ({ cursorMs: start, limit: Math.min(limit, MAX_LOG_LINES) }),
+);
 
-function oneOf<T extends string>(query: URLSearchParams, name: string, known: readonly T[]): T | undefined {
-  const text = query.get(name);
-  const found = known.find((value) => value === text);
-  if (text !== null && found === undefined) {
-    throw new E2bError("bad_request", `${name}: want ${known.join(", ")}`);
-  }
-  return found;
-}
-
-/** Reads the query of `GET /sandboxes/{sandboxID}/logs`. Without a limit the page has all there is. */
-export function parseLogsQuery(query: URLSearchParams): LogQuery {
-  const limit = whole(query, "limit", BigInt(INT32_MAX)) ?? MAX_LOG_LINES;
-  return { cursorMs: whole(query, "start", INT64_MAX), limit: Math.min(limit, MAX_LOG_LINES) };
-}
-
-/** Reads the query of `GET /v2/sandboxes/{sandboxID}/logs`. */
-export function parseLogsV2Query(query: URLSearchParams): LogQuery {
-  const search = query.get("search") ?? undefined;
-  if (search !== undefined && search.length > MAX_SEARCH_CHARS) {
-    throw new E2bError("bad_request", `search: want at most ${MAX_SEARCH_CHARS} characters`);
-  }
-  return {
-    cursorMs: whole(query, "cursor", INT64_MAX),
-    limit: whole(query, "limit", BigInt(MAX_LIMIT)) ?? DEFAULT_LIMIT,
-    direction: oneOf(query, "direction", LOG_DIRECTIONS),
-    level: oneOf(query, "level", LOG_LEVELS),
-    search,
-  };
-}
+/** The query of `GET /v2/sandboxes/{sandboxID}/logs`. */
+export const logsV2Query: Query<LogQuery> = queryOf(
+  {
+    cursor: wholeNumber({
+      about: "Where the page begins, in milliseconds since 1970. Absent is the first moment, or the last one backward.",
+      fallback: undefined,
+    }),
+    limit: wholeNumber({
+      about: "How many lines the page has at most.",
+      max: MAX_PAGE_LINES,
+      fallback: MAX_PAGE_LINES,
+    }),
+    direction: oneOf(LOG_DIRECTIONS, { about: "Later or earlier lines than `cursor`.", fallback: undefined }),
+    level: oneOf(LOG_LEVELS, { about: "Only lines of this level and the ones above.", fallback: undefined }),
+    search: anyText("Only lines with this text.", { maxLength: MAX_SEARCH_CHARS }),
+  },
+  ({ cursor, ...rest }) => ({ ...rest, cursorMs: cursor }),
+);

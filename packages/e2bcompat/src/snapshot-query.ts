@@ -1,8 +1,10 @@
 import { matchesSandboxId } from "@org/sandbox-address";
 import type { Snapshot } from "@org/scale";
-import { decodeCursor, encodeCursor, parseLimit } from "./list-query.ts";
+import { decodeCursor, encodeCursor, nextToken, pageLimit } from "./list-query.ts";
 import type { Position } from "./list-query.ts";
 import { E2bError } from "./errors.ts";
+import { anyText, queryOf } from "./query.ts";
+import type { Query } from "./query.ts";
 import { madeAt } from "./snapshots.ts";
 
 /** What a listing of snapshots asks for. */
@@ -22,20 +24,22 @@ export interface SnapshotPage {
   readonly nextToken: string | undefined;
 }
 
-/** Reads a query. Throws `bad_request`. */
-export function parseSnapshotQuery(query: URLSearchParams): SnapshotQuery {
-  const token = query.get("nextToken") ?? "";
-  const after = token === "" ? undefined : decodeCursor(token, true);
-  if (token !== "" && after === undefined) {
-    throw new E2bError("bad_request", "nextToken: not a token of this listing");
-  }
-  return {
-    sandboxId: query.get("sandboxID") || undefined,
-    name: query.get("name") || undefined,
-    limit: parseLimit(query.get("limit")),
-    after,
-  };
-}
+/** The query of `GET /snapshots`. */
+export const snapshotQuery: Query<SnapshotQuery> = queryOf(
+  {
+    sandboxID: anyText("Only those of this sandbox."),
+    name: anyText("Only those with exactly this name or id."),
+    limit: pageLimit,
+    nextToken,
+  },
+  ({ sandboxID, name, limit, nextToken: token }) => {
+    const after = token === undefined ? undefined : decodeCursor(token, true);
+    if (token !== undefined && after === undefined) {
+      throw new E2bError("bad_request", "nextToken: not a token of this listing");
+    }
+    return { sandboxId: sandboxID, name, limit, after };
+  },
+);
 
 /** Filters and cuts a listing that is ordered newest first. */
 export function selectSnapshots(snapshots: readonly Snapshot[], query: SnapshotQuery): SnapshotPage {
@@ -48,11 +52,11 @@ export function selectSnapshots(snapshots: readonly Snapshot[], query: SnapshotQ
   );
   const items = rest.slice(0, limit);
   const last = items.at(-1);
-  const nextToken =
+  const following =
     rest.length > limit && last !== undefined
       ? encodeCursor({ startedMs: madeAt(last), id: last.id }, true)
       : undefined;
-  return { items, nextToken };
+  return { items, nextToken: following };
 }
 
 function isAfter(snapshot: Snapshot, { startedMs, id }: Position): boolean {

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createBuildLog } from "./build-log.ts";
-import { parseBuildLogsQuery, parseStatusQuery } from "./build-query.ts";
+import { buildLogsQuery, statusQuery } from "./build-query.ts";
 import { sizeFor } from "./build-size.ts";
 import { createOutputLines } from "./output-lines.ts";
 import { parseCredentials } from "./s3-credentials.ts";
@@ -124,8 +124,8 @@ describe("lines of output", () => {
 
 describe("queries", () => {
   it("have defaults", () => {
-    expect(parseStatusQuery(new URLSearchParams())).toStrictEqual({ offset: 0, limit: 100, level: "debug" });
-    expect(parseBuildLogsQuery(new URLSearchParams("limit=7&direction=backward&cursor=9&level=warn"))).toStrictEqual({
+    expect(statusQuery.read(new URLSearchParams())).toStrictEqual({ offset: 0, limit: 100, level: "debug" });
+    expect(buildLogsQuery.read(new URLSearchParams("limit=7&direction=backward&cursor=9&level=warn"))).toStrictEqual({
       limit: 7,
       level: "warn",
       direction: "backward",
@@ -134,7 +134,7 @@ describe("queries", () => {
   });
 
   it("cannot ask for more than a page", () => {
-    expect(parseStatusQuery(new URLSearchParams("limit=5000&logsOffset=3")).limit).toBe(100);
+    expect(statusQuery.read(new URLSearchParams("limit=5000&logsOffset=3")).limit).toBe(100);
   });
 
   it.each([
@@ -147,7 +147,7 @@ describe("queries", () => {
     "level=",
     `logsOffset=${"9".repeat(30)}`,
   ])("refuses %s", (query) => {
-    expect(() => parseStatusQuery(new URLSearchParams(query))).toThrow(
+    expect(() => statusQuery.read(new URLSearchParams(query))).toThrow(
       expect.objectContaining({ code: "bad_request" }),
     );
   });

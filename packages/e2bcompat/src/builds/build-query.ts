@@ -1,49 +1,45 @@
 import { LOG_DIRECTIONS, LOG_LEVELS } from "@org/envd-client";
-import type { LogLevel } from "@org/envd-client";
-import { E2bError } from "../errors.ts";
+import { oneOf, queryOf, wholeNumber } from "../query.ts";
+import type { Query } from "../query.ts";
 import type { BuildLogQuery, BuildLogTimeQuery } from "./build-log.ts";
 
 /** Longest page of a build's log. */
 const MAX_PAGE_LINES = 100;
 
-function whole(query: URLSearchParams, name: string): number | undefined {
-  const text = query.get(name);
-  if (text === null) {
-    return undefined;
-  }
-  const value = Number(text);
-  if (!/^\d{1,16}$/.test(text) || !Number.isSafeInteger(value)) {
-    throw new E2bError("bad_request", `${name}: want a whole number that is not negative`);
-  }
-  return value;
-}
+const common = {
+  limit: wholeNumber({
+    about: `How many lines the page has at most, and never more than ${MAX_PAGE_LINES}.`,
+    max: Number.MAX_SAFE_INTEGER,
+    fallback: MAX_PAGE_LINES,
+  }),
+  level: oneOf(LOG_LEVELS, { about: "Only lines of this level and the ones above.", fallback: "debug" }),
+};
 
-function oneOf<T extends string>(query: URLSearchParams, name: string, known: readonly T[]): T | undefined {
-  const text = query.get(name);
-  const found = known.find((value) => value === text);
-  if (text !== null && found === undefined) {
-    throw new E2bError("bad_request", `${name}: want ${known.join(", ")}`);
-  }
-  return found;
-}
+/** The query of a build's status. */
+export const statusQuery: Query<BuildLogQuery> = queryOf(
+  {
+    ...common,
+    logsOffset: wholeNumber({
+      about: "How many lines of the level to pass over.",
+      max: Number.MAX_SAFE_INTEGER,
+      fallback: 0,
+    }),
+  },
+  ({ limit, level, logsOffset }) => ({ limit: Math.min(limit, MAX_PAGE_LINES), level, offset: logsOffset }),
+);
 
-function common(query: URLSearchParams): { readonly limit: number; readonly level: LogLevel } {
-  return {
-    limit: Math.min(whole(query, "limit") ?? MAX_PAGE_LINES, MAX_PAGE_LINES),
-    level: oneOf(query, "level", LOG_LEVELS) ?? "debug",
-  };
-}
+const direction = oneOf(LOG_DIRECTIONS, { about: "Oldest or newest lines first.", fallback: "forward" });
 
-/** Reads the query of a build's status. Throws `bad_request`. */
-export function parseStatusQuery(query: URLSearchParams): BuildLogQuery {
-  return { ...common(query), offset: whole(query, "logsOffset") ?? 0 };
-}
-
-/** Reads the query of a build's log. Throws `bad_request`. */
-export function parseBuildLogsQuery(query: URLSearchParams): BuildLogTimeQuery {
-  return {
-    ...common(query),
-    direction: oneOf(query, "direction", LOG_DIRECTIONS) ?? "forward",
-    cursorMs: whole(query, "cursor"),
-  };
-}
+/** The query of a build's log. */
+export const buildLogsQuery: Query<BuildLogTimeQuery> = queryOf(
+  {
+    ...common,
+    direction,
+    cursor: wholeNumber({
+      about: "Where the page begins, in milliseconds since 1970.",
+      max: Number.MAX_SAFE_INTEGER,
+      fallback: undefined,
+    }),
+  },
+  ({ limit, cursor, ...rest }) => ({ ...rest, limit: Math.min(limit, MAX_PAGE_LINES), cursorMs: cursor }),
+);

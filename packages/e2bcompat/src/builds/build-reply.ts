@@ -1,4 +1,6 @@
+import { LOG_LEVELS } from "@org/envd-client";
 import type { LogLevel } from "@org/envd-client";
+import * as z from "zod";
 import type { BuildLogEntry } from "./build-log.ts";
 import type { BuildRecord, BuildStatus } from "./build-registry.ts";
 
@@ -12,6 +14,15 @@ export interface BuildRequestReply {
   readonly aliases: readonly string[];
 }
 
+export const buildRequest: z.ZodType<BuildRequestReply> = z.strictObject({
+  templateID: z.string(),
+  buildID: z.string(),
+  public: z.boolean(),
+  names: z.array(z.string()),
+  tags: z.array(z.string()),
+  aliases: z.array(z.string()),
+});
+
 /** One line of a build's log. */
 export interface BuildLineReply {
   readonly timestamp: string;
@@ -19,6 +30,18 @@ export interface BuildLineReply {
   readonly message: string;
   readonly step: string;
 }
+
+const line: z.ZodType<BuildLineReply> = z.strictObject({
+  timestamp: z.iso.datetime({ precision: 3 }),
+  level: z.enum(LOG_LEVELS),
+  message: z.string(),
+  step: z.string().describe("`base`, the number of a step, or `finalize`."),
+});
+
+/** Reply of a build's log. */
+export const buildLogsReply: z.ZodType<{ readonly logs: readonly BuildLineReply[] }> = z.strictObject({
+  logs: z.array(line),
+});
 
 /** Reply of a build's status. */
 export interface BuildStatusReply {
@@ -32,6 +55,15 @@ export interface BuildStatusReply {
     | { readonly message: string; readonly step: string; readonly logEntries: readonly BuildLineReply[] }
     | undefined;
 }
+
+export const buildStatus: z.ZodType<BuildStatusReply> = z.strictObject({
+  templateID: z.string(),
+  buildID: z.string(),
+  status: z.enum(["waiting", "building", "ready", "error"]),
+  logs: z.array(z.string()).max(0).describe("The older form of the log, which is empty."),
+  logEntries: z.array(line),
+  reason: z.strictObject({ message: z.string(), step: z.string(), logEntries: z.array(line) }).optional(),
+});
 
 export function buildRequestReply({ template, buildId, tags }: BuildRecord): BuildRequestReply {
   return {

@@ -1,4 +1,6 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
+import { anyText, queryOf } from "../query.ts";
+import type { Query } from "../query.ts";
 import { FILES_HASH } from "./build-steps.ts";
 import type { UploadKey } from "./upload-key.ts";
 
@@ -16,10 +18,31 @@ export function signUpload(secret: string, key: UploadKey, expires: number): URL
   return new URLSearchParams({ ns: key.namespace, expires: String(expires), sig });
 }
 
+/** What the query of an upload says. */
+export interface UploadProof {
+  readonly ns: string | undefined;
+  /** In Unix seconds. */
+  readonly expires: string | undefined;
+  readonly sig: string | undefined;
+}
+
+/** The query of an upload address, as {@link signUpload} makes it. */
+export const uploadQuery: Query<UploadProof> = queryOf(
+  {
+    ns: anyText("The namespace.", { required: true }),
+    expires: anyText("Until when the address is good, in Unix seconds.", { required: true }),
+    sig: anyText("The signature, in hexadecimal digits.", { required: true }),
+  },
+  (values) => values,
+);
+
 /** Whether the query allows this upload now. Compares in constant time. */
-export function mayUpload(secret: string, key: UploadKey, query: URLSearchParams, nowSeconds: number): boolean {
-  const expires = query.get("expires") ?? "";
-  const sig = query.get("sig") ?? "";
+export function mayUpload(
+  secret: string,
+  key: UploadKey,
+  { expires = "", sig = "" }: UploadProof,
+  nowSeconds: number,
+): boolean {
   if (!/^\d{1,15}$/.test(expires) || !FILES_HASH.test(sig)) {
     return false;
   }

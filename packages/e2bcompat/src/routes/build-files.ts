@@ -5,6 +5,7 @@ import { FILES_HASH } from "../builds/build-steps.ts";
 import { checkTemplateName } from "../builds/template-name.ts";
 import { uploadBody } from "../builds/upload-body.ts";
 import { mayUpload, signUpload, UPLOAD_SECONDS } from "../builds/upload-signature.ts";
+import type { UploadProof } from "../builds/upload-signature.ts";
 import type { UploadKey } from "../builds/upload-key.ts";
 import type { Call } from "../call.ts";
 import { E2bError } from "../errors.ts";
@@ -57,20 +58,28 @@ export async function uploadLink(service: Service, call: Call, asked: string, ha
 }
 
 /** `PUT` of the address that {@link uploadLink} gave out. It carries no key: its query is signed. */
-export async function receiveUpload(service: Service, call: Call, asked: string, hash: string): Promise<Answer> {
+export async function receiveUpload(
+  service: Service,
+  call: Call,
+  asked: string,
+  hash: string,
+  proof: UploadProof,
+): Promise<Answer> {
   const { uploads, settings } = service;
   if (uploads === undefined || uploads.kind !== "directory") {
     throw noStore(service);
   }
-  const query = new URL(call.context.req.url).searchParams;
-  const namespace = query.get("ns") ?? "";
+  const { ns: namespace } = proof;
+  if (namespace === undefined) {
+    throw new E2bError("unauthorized", "ns: the address of an upload names a namespace");
+  }
   try {
     checkNamespace(namespace, "ns");
   } catch {
-    throw new E2bError(query.has("ns") ? "bad_request" : "unauthorized", "ns: not a namespace");
+    throw new E2bError("bad_request", "ns: not a namespace");
   }
   const key = uploadKey(namespace, asked, hash);
-  if (!mayUpload(settings.envdSecret ?? "", key, query, settings.now() / 1000)) {
+  if (!mayUpload(settings.envdSecret ?? "", key, proof, settings.now() / 1000)) {
     throw new E2bError("unauthorized", "the upload address has expired, or its signature is wrong");
   }
   await uploads.receive(key, uploadBody(call, uploads.maxBytes));

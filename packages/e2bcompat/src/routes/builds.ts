@@ -2,38 +2,32 @@ import { empty, json } from "../answer.ts";
 import type { Answer } from "../answer.ts";
 import { builtPrefix, BUILT_PREFIX } from "../built-template.ts";
 import { buildLine, buildRequestReply, buildStatusReply } from "../builds/build-reply.ts";
-import { parseBuildLogsQuery, parseStatusQuery } from "../builds/build-query.ts";
+import type { BuildLogQuery, BuildLogTimeQuery } from "../builds/build-log.ts";
 import type { BuildRecord, Builds } from "../builds/build-registry.ts";
-import { buildStart, templateRequest } from "../builds/build-requests.ts";
-import type { BuildStart } from "../builds/build-requests.ts";
+import type { BuildStart, TemplateRequest } from "../builds/build-requests.ts";
 import { sizeFor } from "../builds/build-size.ts";
 import { parseSteps } from "../builds/build-steps.ts";
 import { templateName } from "../builds/template-name.ts";
 import type { Call } from "../call.ts";
 import { E2bError } from "../errors.ts";
 import type { Service } from "../service.ts";
-import { readBody } from "../wire/requests.ts";
 import { buildsOff } from "./refused.ts";
 import { checkTags } from "./tags.ts";
 
 /** Nodes keep tags as labels, and so many of them. */
 const MAX_TAGS = 16;
 
-function buildsOf({ builds }: Service): Builds {
+/** The builds of this deployment. Throws `not_found` when they are off. */
+export function buildsOf({ builds }: Service): Builds {
   if (builds === undefined) {
     throw buildsOff();
   }
   return builds;
 }
 
-function queryOf(call: Call): URLSearchParams {
-  return new URL(call.context.req.url).searchParams;
-}
-
 /** `POST /v3/templates`: a build that waits to be started. */
-export async function requestBuild(service: Service, call: Call): Promise<Answer> {
+export function requestBuild(service: Service, call: Call, body: TemplateRequest): Answer {
   const builds = buildsOf(service);
-  const body = await readBody(call, templateRequest);
   const { name, tag } = templateName(call.namespace, body.name ?? body.alias ?? "");
   if (service.settings.aliases.byAlias.has(name) || service.templates().images.has(name)) {
     // A sandbox created by this name would never start from the build.
@@ -71,9 +65,8 @@ function refuseUnsupported({ fromTemplate, fromImageRegistry, fromImage }: Build
 }
 
 /** `POST /v2/templates/{templateID}/builds/{buildID}`: answers while the build goes on. */
-export async function startBuild(service: Service, call: Call, asked: string, buildId: string): Promise<Answer> {
+export function startBuild(service: Service, call: Call, asked: string, buildId: string, body: BuildStart): Answer {
   const builds = buildsOf(service);
-  const body = await readBody(call, buildStart);
   const image = refuseUnsupported(body);
   const steps = parseSteps(body.steps ?? []);
   if (service.uploads === undefined && steps.some(({ kind }) => kind === "COPY")) {
@@ -100,14 +93,24 @@ function findBuild(service: Service, call: Call, asked: string, buildId: string)
 }
 
 /** `GET /templates/{templateID}/builds/{buildID}/status` */
-export function buildStatus(service: Service, call: Call, asked: string, buildId: string): Answer {
-  const query = parseStatusQuery(queryOf(call));
+export function buildStatus(
+  service: Service,
+  call: Call,
+  asked: string,
+  buildId: string,
+  query: BuildLogQuery,
+): Answer {
   const record = findBuild(service, call, asked, buildId);
   return json(200, buildStatusReply(record, record.log.page(query)));
 }
 
 /** `GET /templates/{templateID}/builds/{buildID}/logs` */
-export function buildLogs(service: Service, call: Call, asked: string, buildId: string): Answer {
-  const query = parseBuildLogsQuery(queryOf(call));
+export function buildLogs(
+  service: Service,
+  call: Call,
+  asked: string,
+  buildId: string,
+  query: BuildLogTimeQuery,
+): Answer {
   return json(200, { logs: findBuild(service, call, asked, buildId).log.pageByTime(query).map(buildLine) });
 }

@@ -140,14 +140,14 @@ describe("options at create", () => {
 
   it("names the first refused option in a fixed order", async () => {
     const everything = [
-      ["secure", { secure: false }],
-      ["autoPause ", { autoPause: true, allow_internet_access: true }],
-      ["network", { network: { rules: {} } }],
-      ["volumeMounts", { volumeMounts: [{}] }],
-      ["autoPauseMemory", { autoPauseMemory: true }],
-      ["mcp", { mcp: { a: 1 } }],
-      ["iam", { iam: { a: 1 } }],
-      ["envVars", { envVars: { a: "1" } }],
+      ["secure: ", { secure: false }],
+      ["autoPauseMemory: ", { autoPauseMemory: true }],
+      ["network: ", { network: { rules: {} } }],
+      ["volumeMounts: ", { volumeMounts: [{}] }],
+      ["mcp: ", { mcp: { a: 1 } }],
+      ["iam: ", { iam: { a: 1 } }],
+      ["autoPause: ", { autoPause: true, allow_internet_access: true }],
+      ["envVars ", { envVars: { a: "1" } }],
     ] as const;
     const fleet = createFleet();
     for (const [index, [name]] of everything.entries()) {

@@ -4,8 +4,7 @@ import type { Answer } from "../answer.ts";
 import type { Call } from "../call.ts";
 import { claimSandbox } from "../claim-sandbox.ts";
 import { createOnce } from "../create-once.ts";
-import { refuseUnsupported } from "../create-options.ts";
-import { E2bError } from "../errors.ts";
+import { refuseUnserved } from "../create-options.ts";
 import { stopIfGone } from "../gone.ts";
 import { grantedSeconds } from "../granted-lease.ts";
 import { prepareGuest } from "../guest.ts";
@@ -14,18 +13,13 @@ import type { MadeSandbox } from "../once.ts";
 import { sandboxReply } from "../present.ts";
 import { accessTokenOf } from "../service.ts";
 import type { Service } from "../service.ts";
-import { createSandbox, readBody } from "../wire/requests.ts";
 import type { CreateSandbox } from "../wire/requests.ts";
 
 /** `POST /sandboxes` and `POST /v2/sandboxes`. A client that hangs up at any time leaves no sandbox behind. */
-export async function create(service: Service, call: Call): Promise<Answer> {
+export async function create(service: Service, call: Call, body: CreateSandbox): Promise<Answer> {
   const { settings } = service;
-  const body = await readBody(call, createSandbox);
-  refuseUnsupported(body, settings.envdSecret !== undefined);
-  const asked = body.templateID ?? "";
-  if (asked.trim() === "") {
-    throw new E2bError("bad_request", "templateID: a template is required");
-  }
+  refuseUnserved(body, settings.envdSecret !== undefined);
+  const asked = body.templateID;
   const request = keyedRequest(call, body, settings.envdSecret);
   if (request === undefined) {
     const { answer, abandon } = await makeSandbox(service, call, body, asked);

@@ -12,7 +12,7 @@ import { prepareGuest, readVariables } from "../guest.ts";
 import { sandboxReply } from "../present.ts";
 import { accessTokenOf, findSandbox } from "../service.ts";
 import type { Service } from "../service.ts";
-import { forkBody, readOptionalBody } from "../wire/requests.ts";
+import type { ForkSandbox } from "../wire/requests.ts";
 
 /**
  * What commands of the parent start with. Read before anything is made: a daemon that is copied while it runs has them,
@@ -31,10 +31,14 @@ async function parentVariables(
 }
 
 /** `POST /sandboxes/{sandboxID}/fork`: all children or none. A client that hangs up leaves none behind. */
-export async function fork(service: Service, call: Call, asked: string): Promise<Answer> {
+export async function fork(
+  service: Service,
+  call: Call,
+  asked: string,
+  { count, timeout }: ForkSandbox,
+): Promise<Answer> {
   const { settings, store } = service;
   const { signal, namespace } = call;
-  const { count, timeout } = await readOptionalBody(call, forkBody);
   const { node, id, ...listed } = await findSandbox(service, call, asked);
   const record = await store.read(node, id, { signal });
   if (record.paused || record.archived) {

@@ -8,23 +8,9 @@ import { grantedSeconds, secondsLeft } from "../granted-lease.ts";
 import { sandboxReply } from "../present.ts";
 import { accessTokenOf, findSandbox } from "../service.ts";
 import type { Service } from "../service.ts";
-import {
-  connectBody,
-  pauseBody,
-  readBody,
-  readOptionalBody,
-  refreshBody,
-  resumeBody,
-  setTimeoutBody,
-} from "../wire/requests.ts";
+import type { Refresh, ResumeSandbox, SetTimeout, WakeSandbox } from "../wire/requests.ts";
 
 // Verbs that change a sandbox are finished even when the client hangs up: they get no signal.
-
-function refuseWithoutMemory(memory: boolean | null | undefined): void {
-  if (memory === false) {
-    throw new E2bError("bad_request", "memory: false is not supported: a sandbox pauses with its memory");
-  }
-}
 
 type Renewal = Parameters<SandboxStore["renew"]>[2];
 
@@ -42,15 +28,13 @@ export async function remove(service: Service, call: Call, asked: string): Promi
 }
 
 /** `POST /sandboxes/{sandboxID}/timeout`: the lease ends that many seconds from now, also earlier than before. */
-export async function setLease(service: Service, call: Call, asked: string): Promise<Answer> {
-  const { timeout } = await readBody(call, setTimeoutBody);
+export async function setLease(service: Service, call: Call, asked: string, { timeout }: SetTimeout): Promise<Answer> {
   await renew(service, await findSandbox(service, call, asked), { ttlSeconds: timeout });
   return empty(204);
 }
 
 /** `POST /sandboxes/{sandboxID}/refreshes` */
-export async function refresh(service: Service, call: Call, asked: string): Promise<Answer> {
-  const { duration } = await readOptionalBody(call, refreshBody);
+export async function refresh(service: Service, call: Call, asked: string, { duration }: Refresh): Promise<Answer> {
   const sandbox = await findSandbox(service, call, asked);
   // Zero counts as absent here, other than in a timeout.
   await renew(service, sandbox, { ttlSeconds: duration || service.settings.defaultTimeoutSeconds });
@@ -59,8 +43,6 @@ export async function refresh(service: Service, call: Call, asked: string): Prom
 
 /** `POST /sandboxes/{sandboxID}/pause` */
 export async function pause(service: Service, call: Call, asked: string): Promise<Answer> {
-  const { memory } = await readOptionalBody(call, pauseBody);
-  refuseWithoutMemory(memory);
   const sandbox = await findSandbox(service, call, asked);
   return service.gate.alone(sandbox.id, call.signal, () => pauseNow(service, call, sandbox));
 }
@@ -177,17 +159,18 @@ async function wakeAndExtend(
 }
 
 /** `POST /sandboxes/{sandboxID}/connect` and its v2 */
-export async function connect(service: Service, call: Call, asked: string): Promise<Answer> {
-  const { memory, timeout } = await readOptionalBody(call, connectBody);
-  refuseWithoutMemory(memory);
+export function connect(service: Service, call: Call, asked: string, { timeout }: WakeSandbox): Promise<Answer> {
   const lease = { timeout: timeout ?? service.settings.defaultTimeoutSeconds };
   return wakeAndExtend(service, call, asked, lease, false);
 }
 
 /** `POST /sandboxes/{sandboxID}/resume` */
-export async function resume(service: Service, call: Call, asked: string): Promise<Answer> {
-  const { memory, timeout, autoPause } = await readOptionalBody(call, resumeBody);
-  refuseWithoutMemory(memory);
+export function resume(
+  service: Service,
+  call: Call,
+  asked: string,
+  { timeout, autoPause }: ResumeSandbox,
+): Promise<Answer> {
   const lease: Lease = {
     timeout: timeout ?? service.settings.defaultTimeoutSeconds,
     onExpire: autoPause === true ? "archive" : autoPause === false ? "destroy" : undefined,

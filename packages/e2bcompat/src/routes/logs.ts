@@ -1,14 +1,9 @@
-import type { LogEntry } from "@org/envd-client";
+import type { LogEntry, LogQuery } from "@org/envd-client";
 import type { Answer } from "../answer.ts";
 import type { Call } from "../call.ts";
-import { parseLogsQuery, parseLogsV2Query } from "../logs-query.ts";
 import { findSandbox } from "../service.ts";
 import type { Service } from "../service.ts";
 import type { LogEntryReply, LogLineReply } from "../wire/replies.ts";
-
-function queryOf(call: Call): URLSearchParams {
-  return new URL(call.context.req.url).searchParams;
-}
 
 function timestampOf({ timestampMs }: LogEntry): string {
   return new Date(timestampMs).toISOString();
@@ -30,8 +25,7 @@ function arrayOf(items: readonly string[]): string {
 }
 
 /** `GET /sandboxes/{sandboxID}/logs`: every line twice, as older and as newer clients read it. */
-export async function logs(service: Service, call: Call, asked: string): Promise<Answer> {
-  const query = parseLogsQuery(queryOf(call));
+export async function logs(service: Service, call: Call, asked: string, query: LogQuery): Promise<Answer> {
   const sandbox = await findSandbox(service, call, asked);
   const lines: string[] = [];
   const entries: string[] = [];
@@ -44,8 +38,7 @@ export async function logs(service: Service, call: Call, asked: string): Promise
 }
 
 /** `GET /v2/sandboxes/{sandboxID}/logs` */
-export async function logsV2(service: Service, call: Call, asked: string): Promise<Answer> {
-  const query = parseLogsV2Query(queryOf(call));
+export async function logsV2(service: Service, call: Call, asked: string, query: LogQuery): Promise<Answer> {
   const sandbox = await findSandbox(service, call, asked);
   const entries: string[] = [];
   const complete = await service.guestLogs.read(call, sandbox, query, (entry) => {

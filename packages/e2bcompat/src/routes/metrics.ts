@@ -2,6 +2,8 @@ import { json } from "../answer.ts";
 import type { Answer } from "../answer.ts";
 import type { Call } from "../call.ts";
 import { E2bError } from "../errors.ts";
+import { commaList, queryOf, wholeNumber } from "../query.ts";
+import type { Query } from "../query.ts";
 import type { GuestSample } from "../guest-metrics.ts";
 import { rfc3339 } from "../present.ts";
 import { findSandbox, lookUp } from "../service.ts";
@@ -16,27 +18,45 @@ function metricsReply({ seconds, ...numbers }: GuestSample): MetricsReply {
   return { timestamp: rfc3339(seconds * 1000), timestampUnix: seconds, ...numbers };
 }
 
-function queryOf(call: Call): URLSearchParams {
-  return new URL(call.context.req.url).searchParams;
+/** Seconds since 1970, both inclusive. */
+export interface Window {
+  readonly start: number;
+  readonly end: number;
 }
 
-/** Whole seconds since 1970; `undefined` for no bound. */
-function secondsOf(query: URLSearchParams, name: string): number | undefined {
-  const text = query.get(name) ?? "";
-  if (text === "") {
-    return undefined;
+const bound = { max: 999_999_999_999_999, fallback: undefined, mayBeEmpty: true };
+
+/** The query of one sandbox's metrics. */
+export const windowQuery: Query<Window> = queryOf(
+  {
+    start: wholeNumber({ ...bound, about: "No samples before this moment, in seconds since 1970." }),
+    end: wholeNumber({ ...bound, about: "No samples after this moment, in seconds since 1970." }),
+  },
+  ({ start = 0, end = Number.POSITIVE_INFINITY }) => ({ start, end }),
+);
+
+function differentIds(ids: readonly string[]): readonly string[] {
+  if (ids.length === 0 || ids.length > MAX_IDS || ids.includes("") || new Set(ids).size < ids.length) {
+    throw new E2bError("bad_request", `sandbox_ids: want 1 to ${MAX_IDS} different ids, separated by commas`);
   }
-  if (!/^\d{1,15}$/.test(text)) {
-    throw new E2bError("bad_request", `${name}: want whole seconds since 1970`);
-  }
-  return Number(text);
+  return ids;
 }
+
+/** The query of the metrics of several sandboxes. */
+export const idsQuery: Query<readonly string[]> = queryOf(
+  {
+    sandbox_ids: commaList(
+      `1 to ${MAX_IDS} different ids.`,
+      { items: { type: "string", minLength: 1 }, minItems: 1, maxItems: MAX_IDS, uniqueItems: true },
+      differentIds,
+      { required: true },
+    ),
+  },
+  ({ sandbox_ids: ids }) => ids,
+);
 
 /** `GET /sandboxes/{sandboxID}/metrics`: the sample of now, if now lies in the window. A paused sandbox has none. */
-export async function metrics(service: Service, call: Call, asked: string): Promise<Answer> {
-  const query = queryOf(call);
-  const start = secondsOf(query, "start") ?? 0;
-  const end = secondsOf(query, "end") ?? Number.POSITIVE_INFINITY;
+export async function metrics(service: Service, call: Call, asked: string, { start, end }: Window): Promise<Answer> {
   const sandbox = await findSandbox(service, call, asked);
   const sample = await service.guestMetrics.read(call, sandbox);
   const shown = sample !== undefined && sample.seconds >= start && sample.seconds <= end;
@@ -44,13 +64,7 @@ export async function metrics(service: Service, call: Call, asked: string): Prom
 }
 
 /** `GET /sandboxes/metrics`: a sample of each sandbox that has one. */
-export async function metricsOfMany(service: Service, call: Call): Promise<Answer> {
-  const ids = queryOf(call)
-    .getAll("sandbox_ids")
-    .flatMap((list) => list.split(","));
-  if (ids.length === 0 || ids.length > MAX_IDS || ids.includes("") || new Set(ids).size < ids.length) {
-    throw new E2bError("bad_request", `sandbox_ids: want 1 to ${MAX_IDS} different ids, separated by commas`);
-  }
+export async function metricsOfMany(service: Service, call: Call, ids: readonly string[]): Promise<Answer> {
   const slots = createSlots(PARALLEL);
   const readOne = async (asked: string): Promise<readonly [string, MetricsReply] | undefined> => {
     const leave = await slots.take(call.signal);

@@ -4,7 +4,8 @@ import { builtPrefix } from "../built-template.ts";
 import type { Call } from "../call.ts";
 import { pageOptions } from "../list-page.ts";
 import { secondsLeft } from "../granted-lease.ts";
-import { encodeCursor, parseListQuery } from "../list-query.ts";
+import { encodeCursor } from "../list-query.ts";
+import type { ListQuery } from "../list-query.ts";
 import { sandboxDetail } from "../present.ts";
 import { findSandbox } from "../service.ts";
 import type { Service } from "../service.ts";
@@ -40,24 +41,14 @@ function nodeTemplates(service: Service, namespace: string, asked: string | unde
   return [shown, `${builtPrefix(namespace)}${shown}`];
 }
 
-async function list(service: Service, call: Call, paged: boolean): Promise<Answer> {
+/** `GET /sandboxes`, which has everything at once, and `GET /v2/sandboxes`, which comes page by page. */
+export async function list(service: Service, call: Call, query: ListQuery): Promise<Answer> {
   const { settings, store } = service;
   const { namespace, signal } = call;
-  const query = parseListQuery(new URL(call.context.req.url).searchParams, paged);
   const options = pageOptions(query, nodeTemplates(service, namespace, query.template));
   const { sandboxes, next } = await store.page({ ...options, namespace, signal });
   const now = settings.now();
   const items = sandboxes.map((sandbox) => sandboxDetail(settings, sandbox, sandbox, now));
   // Clients ask for another page whenever they see a token.
   return json(200, items, next === undefined ? undefined : { "x-next-token": encodeCursor(next, query.newestFirst) });
-}
-
-/** `GET /sandboxes`: everything at once. */
-export function listAll(service: Service, call: Call): Promise<Answer> {
-  return list(service, call, false);
-}
-
-/** `GET /v2/sandboxes`: page by page. */
-export function listPage(service: Service, call: Call): Promise<Answer> {
-  return list(service, call, true);
 }

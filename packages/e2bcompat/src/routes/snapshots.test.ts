@@ -5,7 +5,7 @@ import { answers, fails, staysSilent } from "@org/scale/testing";
 import type { ScriptedNode } from "@org/scale/testing";
 import * as fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { parseSnapshotQuery, selectSnapshots } from "../snapshot-query.ts";
+import { selectSnapshots, snapshotQuery } from "../snapshot-query.ts";
 import { createFleet, IMAGE, KEY_2, NODE } from "../testing/fleet.ts";
 import type { Fleet, FleetOptions } from "../testing/fleet.ts";
 import { guestDaemon } from "../testing/guest-daemon.ts";
@@ -215,7 +215,7 @@ describe("GET /snapshots", () => {
         const whole = listing.map(({ id }) => id);
         const seen: string[] = [];
         for (let token: string | undefined = ""; token !== undefined;) {
-          const query = parseSnapshotQuery(new URLSearchParams({ limit: String(limit), nextToken: token }));
+          const query = snapshotQuery.read(new URLSearchParams({ limit: String(limit), nextToken: token }));
           const page = selectSnapshots(listing, query);
           seen.push(...page.items.map(({ id }) => id));
           token = page.nextToken;

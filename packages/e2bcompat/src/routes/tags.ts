@@ -9,10 +9,9 @@ import type { Call } from "../call.ts";
 import { E2bError } from "../errors.ts";
 import { tagList } from "../present.ts";
 import type { Service } from "../service.ts";
-import { assignTagsBody, readBody, removeTagsBody } from "../wire/requests.ts";
+import { TAG } from "../wire/requests.ts";
+import type { AssignTags, RemoveTags } from "../wire/requests.ts";
 import { noBuiltTemplate, requireBuilt } from "./templates.ts";
-
-const TAG = /^[A-Za-z0-9._-]{1,63}$/;
 
 /** Each once. Throws `bad_request`. */
 export function checkTags(tags: readonly string[]): readonly string[] {
@@ -82,8 +81,7 @@ async function writeTags(
 }
 
 /** `POST /templates/tags` */
-export async function assignTags(service: Service, call: Call): Promise<Answer> {
-  const body = await readBody(call, assignTagsBody);
+export async function assignTags(service: Service, call: Call, body: AssignTags): Promise<Answer> {
   const tags = checkTags(body.tags);
   const built = service.templates().built(call.namespace);
   // Whether the tag is known is for the holders to say: another process may have made it.
@@ -111,8 +109,7 @@ export async function assignTags(service: Service, call: Call): Promise<Answer> 
 }
 
 /** `DELETE /templates/tags`: all of them, or none when one is unknown. */
-export async function removeTags(service: Service, call: Call): Promise<Answer> {
-  const body = await readBody(call, removeTagsBody);
+export async function removeTags(service: Service, call: Call, body: RemoveTags): Promise<Answer> {
   const tags = checkTags(body.tags);
   if (tags.includes(DEFAULT_TAG)) {
     throw new E2bError("bad_request", `tags: ${DEFAULT_TAG} always names the current build`);

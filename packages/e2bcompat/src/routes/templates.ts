@@ -7,7 +7,6 @@ import { E2bError } from "../errors.ts";
 import { nodeName } from "../node-name.ts";
 import { builtTemplate, namesOf, poolTemplate, templateDetail } from "../present.ts";
 import type { Service } from "../service.ts";
-import { readOptionalBody, templatePatch } from "../wire/requests.ts";
 
 /**
  * The error for a name that is no built template of the namespace: what it is instead, that it cannot be one, or that
@@ -46,21 +45,15 @@ export function getTemplate(service: Service, call: Call, asked: string): Answer
   return json(200, templateDetail(service.settings, requireBuilt(service, call, asked), service.since));
 }
 
-/** Who may see a template is decided by its namespace: `public` changes nothing. */
-async function patched(service: Service, call: Call, asked: string): Promise<BuiltTemplate> {
-  await readOptionalBody(call, templatePatch);
-  return requireBuilt(service, call, asked);
-}
-
-/** `PATCH /templates/{templateID}` */
-export async function patchTemplate(service: Service, call: Call, asked: string): Promise<Answer> {
-  await patched(service, call, asked);
+/** `PATCH /templates/{templateID}`: who may see a template is decided by its namespace, `public` changes nothing. */
+export function patchTemplate(service: Service, call: Call, asked: string): Answer {
+  requireBuilt(service, call, asked);
   return empty(200);
 }
 
 /** `PATCH /v2/templates/{templateID}` */
-export async function patchTemplateV2(service: Service, call: Call, asked: string): Promise<Answer> {
-  return json(200, { names: namesOf(await patched(service, call, asked)) });
+export function patchTemplateV2(service: Service, call: Call, asked: string): Answer {
+  return json(200, { names: namesOf(requireBuilt(service, call, asked)) });
 }
 
 /** `GET /templates/aliases/{alias}`: the alias table, then built templates, then pool images. */
