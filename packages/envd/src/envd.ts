@@ -5,6 +5,7 @@ import { Filesystem, GUEST_BOOT_PATH, GUEST_LOGS_PATH, MAX_LOG_LINES, Process } 
 
 import { createBoot } from "./boot.ts";
 import { asEnvdError, type EnvdError } from "./errors.ts";
+import { createFileAttributes } from "./files/attributes.ts";
 import { checkFileAccess, fileUser } from "./files/access.ts";
 import { download } from "./files/download.ts";
 import { upload } from "./files/upload.ts";
@@ -26,6 +27,8 @@ import { createPipePool } from "./process/pipe-pool.ts";
 import { createProcessService } from "./process/service.ts";
 import { createPtyLoader } from "./process/pty-module.ts";
 import { createDispatcher } from "./rpc/dispatcher.ts";
+import { createLibcLoader } from "./system/libc.ts";
+import { createWatching } from "./watch/service.ts";
 
 /** The daemon of one guest. */
 export interface Envd extends AsyncDisposable {
@@ -64,6 +67,7 @@ export function createEnvd(options: EnvdOptions): Envd {
   const now = options.now ?? Date.now;
   const version = options.version ?? "0.8.0";
   const metrics = options.metrics ?? createSystemMetrics();
+  const libc = createLibcLoader(options.loadFfi ?? (() => import("koffi")));
   const guest: Guest = {
     state: {
       accessToken: options.accessToken,
@@ -85,6 +89,7 @@ export function createEnvd(options: EnvdOptions): Envd {
     }),
     identity: createIdentity(options.switchUser ?? "auto"),
     paths: createPathMap(options.pathMappings ?? []),
+    attributes: createFileAttributes(libc),
   };
   const path = options.path ?? DEFAULT_PATH;
   const pipes = createPipePool({ tempDir: options.tempDir ?? tmpdir(), path, logger });
@@ -107,7 +112,8 @@ export function createEnvd(options: EnvdOptions): Envd {
     logger,
   });
   rpc.add(Process, processes.impl, { event: { event: { case: "keepalive", value: {} } } });
-  rpc.add(Filesystem, createFilesystemService(guest), { event: { case: "keepalive", value: {} } });
+  const watching = createWatching(guest, libc);
+  rpc.add(Filesystem, { ...createFilesystemService(guest), ...watching }, { event: { case: "keepalive", value: {} } });
   /** Answers in progress. */
   const open = new Set<ServerResponse>();
   let closed = false;
@@ -208,6 +214,7 @@ export function createEnvd(options: EnvdOptions): Envd {
     ending.abort();
     for (const res of open) res.destroy();
     processes[Symbol.dispose]();
+    watching[Symbol.dispose]();
     pipes[Symbol.dispose]();
   }
 

@@ -11,4 +11,5 @@ export type { PathMapping } from "./guest/paths.ts";
 export { createEnvdServer } from "./http/server.ts";
 export type { GuestMetrics, MetricsSource } from "./metrics.ts";
 export type { EnvdLogger, EnvdOptions } from "./options.ts";
+export type { FfiModule, LoadFfi } from "./system/libc.ts";
 export type { LoadPty, PtyModule, PtySocket, PtyTerminal } from "./process/pty-module.ts";

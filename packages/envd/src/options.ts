@@ -1,6 +1,7 @@
 import type { PathMapping } from "./guest/paths.ts";
 import type { MetricsSource } from "./metrics.ts";
 import type { LoadPty } from "./process/pty-module.ts";
+import type { LoadFfi } from "./system/libc.ts";
 
 /** Where the daemon reports what an operator may want to see. Fields never hold tokens, contents or variables. */
 export interface EnvdLogger {
@@ -73,6 +74,12 @@ export interface EnvdOptions {
    * @default () => import("@lydell/node-pty")
    */
   readonly loadPty?: LoadPty | undefined;
+  /**
+   * Loads the library that calls the system's functions Node has none for: watching directories and file metadata. It is
+   * loaded when a call first needs it; where that fails, watching is refused with the reason and metadata is left out.
+   * @default () => import("koffi")
+   */
+  readonly loadFfi?: LoadFfi | undefined;
   /** Numbers of `GET /metrics`; by default those of the host that /proc shows. */
   readonly metrics?: MetricsSource | undefined;
   /**

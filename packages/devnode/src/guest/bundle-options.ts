@@ -14,8 +14,8 @@ export interface GuestBundle {
 }
 
 /**
- * How the agent is built: one file that is copied into every guest. Only the terminal library stays outside, for its
- * binary; the CommonJS packages inside need a `require`. Workspace packages are taken from their sources.
+ * How the agent is built: one file that is copied into every guest. Only what comes with binaries stays outside: the
+ * terminal library and the one for system calls; the CommonJS packages inside need a `require`. Workspace packages are taken from their sources.
  */
 export const guestBundle: GuestBundle = {
   format: ["esm"],
@@ -25,8 +25,8 @@ export const guestBundle: GuestBundle = {
   clean: false,
   sourcemap: false,
   splitting: false,
-  noExternal: [/^(?!@lydell\/node-pty)/],
-  external: [/^@lydell\/node-pty/],
+  noExternal: [/^(?!@lydell\/node-pty|koffi$)/],
+  external: [/^@lydell\/node-pty/, /^koffi$/],
   banner: {
     js: 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);',
   },

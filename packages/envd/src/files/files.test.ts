@@ -429,17 +429,6 @@ describe("POST /files", () => {
     expect([reply.status, reply.json()]).toEqual([status, { code: status, message: expect.stringMatching(message) }]);
   });
 
-  it("takes metadata it cannot store, and says so in the log", async () => {
-    await using guest = await startGuest();
-    const reply = await guest.call("POST", query("x"), {
-      headers: { ...OCTETS, "X-Metadata-Author": "secret" },
-      body: "x",
-    });
-    expect([reply.status, reply.json()]).toEqual([200, [{ path: join(guest.home, "x"), name: "x", type: "file" }]]);
-    expect(guest.logs).toMatchObject([{ level: "warn", fields: { keys: ["author"] } }]);
-    expect(JSON.stringify(guest.logs)).not.toContain("secret");
-  });
-
   it("takes fifty uploads into one new directory at once", async () => {
     await using guest = await startGuest();
     const replies = await Promise.all(

@@ -16,6 +16,7 @@ interface WrittenFile {
   readonly path: string;
   readonly name: string;
   readonly type: "file";
+  readonly metadata?: Readonly<Record<string, string>>;
 }
 
 /** Answers `POST /files` for an admitted request. Bodies are streamed to disk, never held. */
@@ -35,8 +36,16 @@ export async function upload(
     const at = locate(guest, target, user);
     const key = posix.normalize(at.host);
     if (written.has(key)) throw new EnvdError("invalid_argument", `path '${at.guest}' is given twice`);
-    await writeFile(at, body, user, guest.identity);
-    written.set(key, { path: at.guest, name: posix.basename(at.guest), type: "file" });
+    const kept = await writeFile(at, body, user, guest, metadata);
+    if (!kept && metadata.size > 0) {
+      logger.warn({ keys: [...metadata.keys()] }, "file metadata is not stored: there are no extended attributes here");
+    }
+    written.set(key, {
+      path: at.guest,
+      name: posix.basename(at.guest),
+      type: "file",
+      ...(kept && metadata.size > 0 && { metadata: Object.fromEntries(metadata) }),
+    });
   }
 
   if (type === "application/octet-stream") {
@@ -52,9 +61,6 @@ export async function upload(
     });
   } else {
     throw new EnvdError("invalid_argument", `unsupported content type: ${contentType}`);
-  }
-  if (metadata.size > 0) {
-    logger.warn({ keys: [...metadata.keys()] }, "file metadata is not stored: no extended attributes in this guest");
   }
   sendJson(res, 200, [...written.values()]);
 }

@@ -4,8 +4,7 @@ import { dirname } from "node:path";
 
 import { EnvdError, errnoOf } from "../errors.ts";
 import { makeDirectories } from "../filesystem/make-parents.ts";
-import type { ResolvedPath } from "../guest/guest.ts";
-import type { Identity } from "../guest/identity.ts";
+import type { Guest, ResolvedPath } from "../guest/guest.ts";
 import type { GuestUser } from "../guest/users.ts";
 
 /** Small bodies are written at once, so that a watcher sees one write. */
@@ -15,7 +14,7 @@ const DISK_FULL = new Set(["ENOSPC", "EDQUOT"]);
 
 /**
  * Writes a file from a stream, with its parents, and gives it to the user. An existing file keeps its mode. When the
- * body breaks off the file holds what had come.
+ * body breaks off the file holds what had come. Its metadata is `metadata` alone; false when it can have none.
  *
  * @throws EnvdError; with status 507 when the disk is full
  */
@@ -23,13 +22,16 @@ export async function writeFile(
   at: ResolvedPath,
   body: AsyncIterable<Buffer>,
   user: GuestUser,
-  identity: Identity,
-): Promise<void> {
+  { identity, attributes }: Pick<Guest, "identity" | "attributes">,
+  metadata: ReadonlyMap<string, string>,
+): Promise<boolean> {
   let file: FileHandle | undefined;
+  let hasMetadata: boolean;
   try {
     await makeDirectories(dirname(at.host), user, identity);
     file = await openTarget(at);
     await identity.own(file, user);
+    hasMetadata = await attributes.replace(file.fd, metadata);
   } catch (error) {
     await file?.close();
     throw writeError(error, at.guest);
@@ -39,6 +41,7 @@ export async function writeFile(
   } finally {
     await file.close();
   }
+  return hasMetadata;
 }
 
 async function openTarget({ guest, host }: ResolvedPath): Promise<FileHandle> {

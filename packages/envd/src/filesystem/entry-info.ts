@@ -16,13 +16,17 @@ const NANOS_PER_SECOND = 1_000_000_000n;
 const PERMISSION_BITS = 0o777n;
 
 /**
- * Describes a path without following it; only type and mode of a symbolic link are those of its target.
+ * Describes a path without following it; only type, mode and metadata of a symbolic link are those of its target.
  *
  * @throws the error of `lstat`
  */
 export async function describeEntry(guest: Guest, at: ResolvedPath): Promise<Entry> {
   const own = await lstat(at.host, { bigint: true });
-  const entry = entryOf(guest, guest.users.current(), at.guest, own);
+  const metadata = await guest.attributes.read(at.host);
+  const entry = {
+    ...entryOf(guest, guest.users.current(), at.guest, own),
+    ...(metadata !== undefined && { metadata }),
+  };
   if (!own.isSymbolicLink()) return entry;
   const [target, resolved] = await Promise.all([
     stat(at.host, { bigint: true }).catch(() => undefined),

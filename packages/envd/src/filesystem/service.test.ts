@@ -183,23 +183,6 @@ describe("ListDir", () => {
   });
 });
 
-describe("watching", () => {
-  it.each(["createWatcher", "getWatcherEvents", "removeWatcher"] as const)("is refused by %s", async (method) => {
-    await using guest = await startGuest();
-    const [code, message] = await failure(guest.filesystem()[method]({}));
-    expect(code).toBe("Unimplemented");
-    expect(message.toLowerCase()).toContain(`filesystem.filesystem/${method.toLowerCase()}`);
-  });
-
-  it("is refused by watchDir", async () => {
-    await using guest = await startGuest();
-    const call = async (): Promise<void> => {
-      for await (const _ of guest.filesystem().watchDir({ path: "." })) expect.unreachable();
-    };
-    expect((await failure(call()))[0]).toBe("Unimplemented");
-  });
-});
-
 describe("path mappings", () => {
   it("show the guest's own paths for files that lie elsewhere", async () => {
     await using guest = await startGuest();

@@ -10,8 +10,11 @@ import { describeEntry, type Entry } from "./entry-info.ts";
 import { listDirectory } from "./list-directory.ts";
 import { makeDirectories } from "./make-parents.ts";
 
+/** The methods that need no watching. */
+export type FileMethods = Pick<ServiceImpl<typeof Filesystem>, "stat" | "makeDir" | "move" | "listDir" | "remove">;
+
 /** Files and directories of the guest, with the daemon's rights; what is created belongs to the user of the call. */
-export function createFilesystemService(guest: Guest): ServiceImpl<typeof Filesystem> {
+export function createFilesystemService(guest: Guest): FileMethods {
   async function describe(at: ResolvedPath): Promise<Entry> {
     try {
       return await describeEntry(guest, at);
@@ -77,18 +80,7 @@ export function createFilesystemService(guest: Guest): ServiceImpl<typeof Filesy
       }
       return {};
     },
-    watchDir: () => Promise.reject(noWatching("WatchDir")),
-    createWatcher: () => Promise.reject(noWatching("CreateWatcher")),
-    getWatcherEvents: () => Promise.reject(noWatching("GetWatcherEvents")),
-    removeWatcher: () => Promise.reject(noWatching("RemoveWatcher")),
   };
-}
-
-function noWatching(method: string): EnvdError {
-  return new EnvdError(
-    "unimplemented",
-    `filesystem.Filesystem/${method} is not supported: directories cannot be watched`,
-  );
 }
 
 type Known = Readonly<Partial<Record<string, readonly [EnvdErrorCode, string]>>>;

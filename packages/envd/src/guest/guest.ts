@@ -1,3 +1,4 @@
+import type { FileAttributes } from "../files/attributes.ts";
 import type { UserDatabase } from "./users.ts";
 import type { Identity } from "./identity.ts";
 import type { GuestUser } from "./users.ts";
@@ -10,6 +11,7 @@ export interface Guest {
   readonly users: UserDatabase;
   readonly identity: Identity;
   readonly paths: PathMap;
+  readonly attributes: FileAttributes;
 }
 
 /** A path of a request, in the words of the client and in those of the file system. */

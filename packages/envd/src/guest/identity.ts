@@ -13,7 +13,10 @@ export interface Identity {
   canBecome(user: GuestUser): boolean;
   /** Whether `user` may enter `directory`; only asked for users the daemon becomes. */
   canEnter(user: GuestUser, directory: string): boolean;
-  /** Gives a file to the user. Where ids cannot be changed the file stays with the daemon. */
+  /**
+   * Gives a file to the user. Where ids cannot be changed the file stays with the daemon; who watches it sees a change of
+   * owner all the same, since clients count on it.
+   */
   own(target: string | FileHandle, user: GuestUser): Promise<void>;
 }
 
@@ -52,9 +55,16 @@ export function createIdentity(mode: "auto" | "never"): Identity {
         else await target.chown(user.uid, user.gid);
       } catch (error) {
         if (!CANNOT_CHOWN.has(errnoOf(error) ?? "")) throw error;
+        if (typeof target !== "string") await keepOwner(target);
       }
     },
   };
+}
+
+async function keepOwner(file: FileHandle): Promise<void> {
+  const { uid, gid } = await file.stat();
+  // Another's file may not even be given to its owner.
+  await file.chown(uid, gid).catch(() => undefined);
 }
 
 /** Ranges `[first, count]` of the ids that exist in this user namespace; undefined where the kernel has no such map. */
