@@ -18,6 +18,9 @@ function send(inbound: Inbound, status: number, headers: RawHeaders, body: strin
 export function answerError(inbound: Inbound, code: RequestErrorCode): number {
   const { status, body } = errorAnswer(code);
   const headers = ["Content-Type", "application/json", "Content-Length", String(Buffer.byteLength(body))];
+  if (code === "too_many_relays" || code === "too_many_streams" || code === "not_ready") {
+    headers.push("Retry-After", "1");
+  }
   if (firstValue(inbound.headers, "origin") !== undefined) {
     headers.push("Access-Control-Allow-Origin", "*");
   }

@@ -15,8 +15,11 @@ export type SetupErrorCode = "invalid_options" | "invalid_flag" | "tls_files" | 
  * - `no_sandbox`: neither host nor headers name a sandbox and a port. `bad_port`: the node refused the port.
  * - `missing_token`, `invalid_token`: the credential.
  * - `internal_path`: a path of the guest daemon that only the control plane may call.
+ * - `too_many_relays`, `too_many_streams`: a limit of open relays is reached; the second for calls that clients would
+ *   otherwise take for a missing sandbox.
  * - `sandbox_gone`: no such sandbox. `paused`: it sleeps and this request must not wake it. `port_closed`: nothing
  *   listens there. `guest_failed`: the guest closed before its answer, or its answer is no HTTP.
+ * - `not_ready`: asked for its readiness, the proxy knows no node or drains.
  * - `node_failed`: the node did not answer or failed. `internal`: a fault of the proxy itself.
  */
 export type RequestErrorCode =
@@ -31,11 +34,14 @@ export type RequestErrorCode =
   | "bad_expectation"
   | "head_too_large"
   | "bad_encoding"
+  | "too_many_relays"
+  | "too_many_streams"
   | "sandbox_gone"
   | "port_closed"
   | "guest_failed"
   | "paused"
   | "node_failed"
+  | "not_ready"
   | "internal";
 
 /** How a refused request is answered. Messages are fixed: they never name a node, an id or a token. */
@@ -55,6 +61,9 @@ const ANSWERS: Readonly<Record<RequestErrorCode, Answer>> = {
   head_timeout: { status: 408, message: "the request head took too long" },
   bad_expectation: { status: 417, message: "only 100-continue can be expected" },
   head_too_large: { status: 431, message: "request headers are too large" },
+  too_many_relays: { status: 429, message: "too many open connections" },
+  // On a streaming call clients take 429 for a missing sandbox.
+  too_many_streams: { status: 500, message: "too many open connections" },
   bad_encoding: { status: 501, message: "only the chunked transfer encoding is supported" },
   // These two are E2B's own words: newer clients tell them apart by them.
   sandbox_gone: { status: 502, message: "The sandbox was not found" },
@@ -63,6 +72,7 @@ const ANSWERS: Readonly<Record<RequestErrorCode, Answer>> = {
   paused: { status: 502, message: "sandbox is paused" },
   // 502 and 503 make clients report a missing sandbox, so trouble with a node has to be a 500.
   node_failed: { status: 500, message: "sandbox unreachable" },
+  not_ready: { status: 503, message: "not ready" },
   internal: { status: 500, message: "internal error" },
 };
 

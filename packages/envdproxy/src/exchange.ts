@@ -4,6 +4,7 @@ import { refusal, requestErrorCode } from "./errors.ts";
 import { clientResponseHeaders, passableTrailers } from "./forward-headers.ts";
 import type { GuestEvents, GuestLeg, GuestResponse, GuestSwitch } from "./guest-leg.ts";
 import type { Inbound } from "./inbound.ts";
+import type { Lease } from "./relay-dialer.ts";
 
 /** How an exchange went, for the access log. */
 export interface Outcome {
@@ -17,12 +18,20 @@ export interface Outcome {
 export interface ForwardOptions {
   readonly inbound: Inbound;
   readonly outcome: Outcome;
-  /** Opens the relay; aborted when the client leaves. */
-  readonly open: (signal: AbortSignal) => Promise<Duplex>;
-  /** Speaks to the guest over the relay. */
-  readonly send: (relay: Duplex, events: GuestEvents) => GuestLeg;
+  /** Opens a relay, a fresh one where it is wanted; aborted when the client leaves. */
+  readonly open: (fresh: boolean, signal: AbortSignal) => Promise<Lease>;
+  /** Speaks to the guest over a relay, which it keeps open for the next request where it may. */
+  readonly send: (relay: Duplex, keep: boolean, events: GuestEvents) => GuestLeg;
+  /** Whether the request may be sent once more when a relay that was kept turns out to be dead. */
+  readonly repeatable: boolean;
   /** Takes both connections over once the guest switched protocols. Without it a switch is a failure. */
   readonly onSwitch?: ((change: GuestSwitch) => void) | undefined;
+  /** Told of the guest's head. */
+  readonly onHead: () => void;
+  /** Told of every second try. */
+  readonly onRetry: () => void;
+  /** Told of each piece of a body that passes. */
+  readonly onBytes: (direction: "guest" | "client", bytes: number) => void;
   /** Told of every failure that was answered. */
   readonly onRefused: (error: unknown) => void;
 }
@@ -31,63 +40,102 @@ export interface ForwardOptions {
  * Carries one exchange: opens the relay, streams the request in and the answer out, with backpressure. A client that
  * goes away destroys the relay in whatever phase; a guest that breaks off breaks the client's answer off.
  */
-export async function forward(options: ForwardOptions): Promise<void> {
-  const { inbound, outcome } = options;
-  const leaving = new AbortController();
-  const held: { relay?: Duplex; leg?: GuestLeg } = {};
+export function forward(options: ForwardOptions): Promise<void> {
+  return new Exchange(options).start(false);
+}
 
-  inbound.onGone(() => {
-    leaving.abort();
-    held.leg?.destroy();
-    held.relay?.destroy();
-  });
+class Exchange {
+  readonly #options: ForwardOptions;
+  readonly #inbound: Inbound;
+  readonly #outcome: Outcome;
+  readonly #leaving = new AbortController();
+  #relay: Duplex | undefined;
+  #leg: GuestLeg | undefined;
 
-  function refuse(error: unknown): void {
-    if (!inbound.gone) {
-      outcome.status = answerError(inbound, requestErrorCode(error));
-      options.onRefused(error);
+  constructor(options: ForwardOptions) {
+    this.#options = options;
+    this.#inbound = options.inbound;
+    this.#outcome = options.outcome;
+    options.inbound.onGone(() => {
+      this.#leaving.abort();
+      this.#leg?.destroy();
+      this.#relay?.destroy();
+    });
+  }
+
+  async start(fresh: boolean): Promise<void> {
+    for (;;) {
+      let lease: Lease;
+      try {
+        lease = await this.#options.open(fresh, this.#leaving.signal);
+      } catch (error) {
+        this.#refuse(error);
+        return;
+      }
+      if (this.#inbound.gone) {
+        lease.discard();
+        return;
+      }
+      const relay = lease.begin();
+      if (relay !== undefined) {
+        this.#send(lease, relay);
+        return;
+      }
     }
   }
 
-  let opened: Duplex;
-  try {
-    opened = await options.open(leaving.signal);
-  } catch (error) {
-    refuse(error);
-    return;
+  #refuse(error: unknown): void {
+    if (!this.#inbound.gone) {
+      this.#outcome.status = answerError(this.#inbound, requestErrorCode(error));
+      this.#options.onRefused(error);
+    }
   }
-  if (inbound.gone) {
-    opened.destroy();
-    return;
-  }
-  held.relay = opened;
-  const request = options.send(opened, {
-    onInform: (status, headers) => inbound.inform(status, clientResponseHeaders(headers, status)),
-    onResponse: (response) => answer(response),
-    onSwitch: (change) => {
-      if (options.onSwitch === undefined || inbound.gone) {
-        opened.destroy();
-        refuse(refusal("guest_failed"));
-        return;
-      }
-      outcome.status = 101;
-      options.onSwitch(change);
-    },
-    onFailure: (error) => {
-      opened.destroy();
-      refuse(refusal("guest_failed", error));
-    },
-    onBroken: () => {
-      opened.destroy();
-      outcome.broken = true;
-      inbound.cut();
-    },
-  });
-  held.leg = request;
 
-  function answer(response: GuestResponse): void {
+  #send(lease: Lease, relay: Duplex): void {
+    const inbound = this.#inbound;
+    const { onSwitch, repeatable } = this.#options;
+    this.#relay = relay;
+    const leg = this.#options.send(relay, lease.keepable, {
+      onInform: (status, headers) => inbound.inform(status, clientResponseHeaders(headers, status)),
+      onResponse: (response) => this.#answer(lease, relay, response),
+      onSwitch: (change) => {
+        if (onSwitch === undefined || inbound.gone) {
+          relay.destroy();
+          this.#refuse(refusal("guest_failed"));
+          return;
+        }
+        this.#outcome.status = 101;
+        onSwitch(change);
+      },
+      onFailure: (error, unheard) => {
+        relay.destroy();
+        if (lease.reused && unheard && repeatable && !inbound.gone) {
+          // The relay was closed while the request was on its way: the guest has not seen it, or it does no harm twice.
+          this.#options.onRetry();
+          void this.start(true);
+          return;
+        }
+        this.#refuse(refusal("guest_failed", error));
+      },
+      onBroken: () => {
+        relay.destroy();
+        this.#outcome.broken = true;
+        inbound.cut();
+      },
+    });
+    this.#leg = leg;
+    if (inbound.framing.kind !== "none") {
+      inbound.invite();
+      inbound.body.once("end", () => leg.endBody(passableTrailers(inbound.trailers())));
+      inbound.body.on("data", (piece: Buffer) => this.#options.onBytes("guest", piece.length));
+      inbound.body.pipe(leg.body, { end: false });
+    }
+  }
+
+  #answer(lease: Lease, relay: Duplex, response: GuestResponse): void {
+    const inbound = this.#inbound;
     if (inbound.gone) {
-      request.destroy();
+      this.#leg?.destroy();
       return;
     }
     let out: Writable;
@@ -100,28 +148,38 @@ export async function forward(options: ForwardOptions): Promise<void> {
       });
     } catch (error) {
       // A head that the client's protocol can not carry is the guest's fault, and still unsaid.
-      request.destroy();
-      refuse(refusal("guest_failed", error));
+      this.#leg?.destroy();
+      this.#refuse(refusal("guest_failed", error));
       return;
     }
-    outcome.status = response.status;
+    this.#outcome.status = response.status;
+    this.#options.onHead();
     // Listening first: the body may break off before all of it was read.
     response.body.once("end", () => {
-      if (!outcome.broken) {
+      if (!this.#outcome.broken) {
         inbound.finish(passableTrailers(response.trailers()));
-        request.destroy();
+        this.#settle(lease, relay);
       }
     });
     if (response.empty) {
       response.body.resume();
     } else {
+      response.body.on("data", (piece: Buffer) => this.#options.onBytes("client", piece.length));
       response.body.pipe(out, { end: false });
     }
   }
 
-  if (inbound.framing.kind !== "none") {
-    inbound.invite();
-    inbound.body.once("end", () => request.endBody(passableTrailers(inbound.trailers())));
-    inbound.body.pipe(request.body, { end: false });
+  /** The answer is complete: the relay waits for the next request, or closes. */
+  #settle(lease: Lease, relay: Duplex): void {
+    const leg = this.#leg;
+    const keepMs = lease.keepable ? (leg?.release() ?? 0) : 0;
+    if (keepMs > 0) {
+      // A client that goes away from now on is no reason to close it.
+      this.#relay = undefined;
+      this.#leg = undefined;
+      lease.keep(relay, keepMs);
+    } else {
+      leg?.destroy();
+    }
   }
 }

@@ -1,11 +1,17 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { clientResponseHeaders, guestRequestHeaders, passableTrailers, switchHeaders } from "./forward-headers.ts";
+import {
+  clientResponseHeaders,
+  connectionFields,
+  guestRequestHeaders,
+  passableTrailers,
+  switchHeaders,
+} from "./forward-headers.ts";
 import type { GuestHeadersOptions } from "./forward-headers.ts";
 import { firstValue, http2Fields } from "./raw-headers.ts";
 
 function forGuest(raw: readonly string[], options: Partial<GuestHeadersOptions> = {}): string[] {
-  return guestRequestHeaders({
+  const fields = guestRequestHeaders({
     raw,
     host: "80-sb-a.example.com",
     framing: { kind: "none" },
@@ -16,6 +22,7 @@ function forGuest(raw: readonly string[], options: Partial<GuestHeadersOptions> 
     stripAccessToken: true,
     ...options,
   });
+  return [...fields, ...connectionFields(false, undefined)];
 }
 
 const OWN = [
@@ -83,12 +90,12 @@ describe("headers for the guest", () => {
   });
 
   it("asks the guest to switch protocols", () => {
-    expect(forGuest([], { upgrade: "websocket" }).slice(-4)).toStrictEqual([
-      "Connection",
-      "Upgrade",
-      "Upgrade",
-      "websocket",
-    ]);
+    expect(connectionFields(false, "websocket")).toStrictEqual(["Connection", "Upgrade", "Upgrade", "websocket"]);
+  });
+
+  it("asks the guest to close the connection unless it may be used again", () => {
+    expect(connectionFields(false, undefined)).toStrictEqual(["Connection", "close"]);
+    expect(connectionFields(true, undefined)).toStrictEqual([]);
   });
 
   it("joins the cookies of an HTTP/2 request", () => {

@@ -55,8 +55,15 @@ export interface GuestHeadersOptions {
   readonly secure: boolean;
   /** Without derived tokens, `X-Access-Token` is the sandbox's own token, which a guest must not learn. */
   readonly stripAccessToken: boolean;
-  /** Protocol to switch to. */
-  readonly upgrade?: string | undefined;
+}
+
+/** What the guest is told of its connection, behind the fields of {@link guestRequestHeaders}. */
+export function connectionFields(keep: boolean, upgrade: string | undefined): readonly string[] {
+  if (upgrade !== undefined) {
+    return ["Connection", "Upgrade", "Upgrade", upgrade];
+  }
+  // HTTP/1.1 keeps connections unless somebody says otherwise.
+  return keep ? [] : ["Connection", "close"];
 }
 
 function namedByConnection(raw: RawHeaders): ReadonlySet<string> | undefined {
@@ -67,7 +74,7 @@ function namedByConnection(raw: RawHeaders): ReadonlySet<string> | undefined {
     : new Set(named);
 }
 
-/** Fields of the request to the guest, for HTTP/1.1; an HTTP/2 leg drops the connection's. */
+/** Fields of the request to the guest, for HTTP/1.1, but for those of {@link connectionFields}. */
 export function guestRequestHeaders(options: GuestHeadersOptions): string[] {
   const { raw, framing } = options;
   const named = namedByConnection(raw);
@@ -112,11 +119,6 @@ export function guestRequestHeaders(options: GuestHeadersOptions): string[] {
     out.push("Transfer-Encoding", "chunked");
   } else if (!METHODS_WITHOUT_BODY.has(options.method)) {
     out.push("Content-Length", "0");
-  }
-  if (options.upgrade === undefined) {
-    out.push("Connection", "close");
-  } else {
-    out.push("Connection", "Upgrade", "Upgrade", options.upgrade);
   }
   return out;
 }

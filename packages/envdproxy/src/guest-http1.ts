@@ -9,7 +9,7 @@ const SMALL_BYTES = 1024;
 
 /** The guest's body; asks for more by letting the relay flow. */
 class GuestBody extends Readable {
-  readonly #relay: Duplex;
+  #relay: Duplex | undefined;
   #small: Buffer[] = [];
 
   constructor(relay: Duplex) {
@@ -19,7 +19,12 @@ class GuestBody extends Readable {
   }
 
   override _read(): void {
-    this.#relay.resume();
+    this.#relay?.resume();
+  }
+
+  /** Leaves the relay alone from now on. */
+  release(): void {
+    this.#relay = undefined;
   }
 
   /** Takes a piece. Small ones wait for {@link flush}. */
@@ -44,7 +49,7 @@ class GuestBody extends Readable {
 
   #give(piece: Buffer): void {
     if (!this.push(piece)) {
-      this.#relay.pause();
+      this.#relay?.pause();
     }
   }
 }
@@ -62,9 +67,9 @@ class ChunkedBody extends Writable {
   }
 
   /** Ends the body behind every piece that still waits for the relay. */
-  finish(trailers: RawHeaders): void {
+  finish(trailers: RawHeaders, done: () => void): void {
     this.#trailers = trailers;
-    this.end();
+    this.end(done);
   }
 
   override _final(done: (error?: Error | null) => void): void {
@@ -105,13 +110,18 @@ function fieldLines(fields: RawHeaders): string {
 }
 
 /**
- * Sends one request over a relay as HTTP/1.1 and reads its answer. The relay carries nothing else and is closed with
- * the exchange. Lean on purpose: Node's own client copies every piece of a body.
+ * Sends one request over a relay as HTTP/1.1 and reads its answer. Lean on purpose: Node's own client copies every piece
+ * of a body.
  */
 export function requestHttp1(relay: Duplex, head: GuestRequest, events: GuestEvents): GuestLeg {
   /** `waiting` for a head, `answering` with a body, or `over`. */
   let phase: "waiting" | "answering" | "over" = "waiting";
   let trailers: RawHeaders = [];
+  let unheard = true;
+  /** The whole request is on the relay. */
+  let sent = head.empty;
+  /** The guest said more than it was asked. */
+  let spoke = false;
   const body = new GuestBody(relay);
   body.on("error", () => undefined);
 
@@ -120,7 +130,7 @@ export function requestHttp1(relay: Duplex, head: GuestRequest, events: GuestEve
     phase = "over";
     relay.destroy();
     if (before === "waiting") {
-      events.onFailure(error);
+      events.onFailure(error, unheard);
     } else if (before === "answering") {
       body.destroy();
       events.onBroken();
@@ -140,9 +150,7 @@ export function requestHttp1(relay: Duplex, head: GuestRequest, events: GuestEve
       onSwitch: (info, early) => {
         phase = "over";
         relay.pause();
-        relay.off("data", onData);
-        relay.off("end", onEnd);
-        relay.off("close", onClose);
+        leave();
         events.onSwitch({ statusText: info.statusText, headers: info.headers, relay, early });
       },
       onHead: (info) => {
@@ -159,8 +167,16 @@ export function requestHttp1(relay: Duplex, head: GuestRequest, events: GuestEve
     },
   });
 
+  function leave(): void {
+    relay.off("data", onData);
+    relay.off("end", onEnd);
+    relay.off("error", broken);
+    relay.off("close", onClose);
+  }
   function onData(bytes: Buffer): void {
+    unheard = false;
     if (phase === "over") {
+      spoke = true;
       return;
     }
     try {
@@ -199,7 +215,24 @@ export function requestHttp1(relay: Duplex, head: GuestRequest, events: GuestEve
   return {
     body: chunks ?? relay,
     // A body of known length ends with its last byte.
-    endBody: (last) => chunks?.finish(last),
+    endBody(last) {
+      if (chunks === undefined) {
+        sent = true;
+      } else {
+        chunks.finish(last, () => {
+          sent = true;
+        });
+      }
+    },
+    release() {
+      const quiet = sent && !spoke && relay.writableLength === 0 && !relay.destroyed && !relay.readableEnded;
+      if (!quiet || parser.keepMs === 0) {
+        return 0;
+      }
+      leave();
+      body.release();
+      return parser.keepMs;
+    },
     destroy() {
       phase = "over";
       relay.destroy();

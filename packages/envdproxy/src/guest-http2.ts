@@ -38,7 +38,7 @@ export function requestHttp2(relay: Duplex, head: GuestRequest, events: GuestEve
     if (!settled) {
       settled = true;
       over = true;
-      events.onFailure(error);
+      events.onFailure(error, false);
       session.destroy();
     }
   }
@@ -113,6 +113,8 @@ export function requestHttp2(relay: Duplex, head: GuestRequest, events: GuestEve
       outTrailers = last;
       stream.end();
     },
+    // A session of its own for each request.
+    release: () => 0,
     destroy() {
       settled = true;
       over = true;

@@ -28,8 +28,8 @@ export interface GuestEvents {
   onInform(status: number, headers: RawHeaders): void;
   onResponse(response: GuestResponse): void;
   onSwitch(change: GuestSwitch): void;
-  /** No answer came, or no valid one. */
-  onFailure(error: Error): void;
+  /** No answer came, or no valid one. `unheard` when the guest has not sent a byte. */
+  onFailure(error: Error, unheard: boolean): void;
   /** The answer broke off. */
   onBroken(): void;
 }
@@ -38,6 +38,11 @@ export interface GuestEvents {
 export interface GuestLeg {
   readonly body: Writable;
   endBody(trailers: RawHeaders): void;
+  /**
+   * Lets go of the relay once the answer's body has ended. How long the guest keeps it open, in milliseconds; 0 when it
+   * can not carry another request. Then, and after anything else, {@link destroy} is called.
+   */
+  release(): number;
   /** Gives the relay up. Safe at any time. */
   destroy(): void;
 }

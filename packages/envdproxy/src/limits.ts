@@ -27,3 +27,9 @@ export const HTTP2_CONNECTION_WINDOW: number = 16 * 1024 * 1024;
 
 /** What one HTTP/2 connection may hold in memory, in megabytes. The default of 10 refuses streams under load. */
 export const HTTP2_SESSION_MEGABYTES = 256;
+
+/** Idle relays that are kept for one sandbox. */
+export const MAX_IDLE_RELAYS_PER_SANDBOX = 128;
+
+/** Idle relays that are kept for all sandboxes. */
+export const MAX_IDLE_RELAYS = 2048;

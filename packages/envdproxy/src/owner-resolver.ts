@@ -1,7 +1,8 @@
 import { claimIdFromPublic, matchesSandboxId, publicSandboxId } from "@org/sandbox-address";
 import { guestAccessToken, isScaleError } from "@org/scale";
 import type { Sandbox, SandboxRecord } from "@org/scale";
-import { refusal } from "./errors.ts";
+import type { LookupResult } from "./counters.ts";
+import { refusal, requestErrorCode } from "./errors.ts";
 import type { ProxiedStore } from "./proxied-store.ts";
 import { TokenBucket } from "./token-bucket.ts";
 
@@ -32,6 +33,10 @@ export interface OwnerResolverOptions {
   readonly askBurst?: number;
   readonly askTimeoutMs?: number;
   readonly readTimeoutMs?: number;
+  /** Told how each look-up went. */
+  readonly onLookup?: ((result: LookupResult) => void) | undefined;
+  /** Told of each owner that must not be used any more. */
+  readonly onForgotten?: ((owner: Owner) => void) | undefined;
 }
 
 /** Finds the owners of sandboxes and keeps them for a while. */
@@ -52,6 +57,15 @@ interface Kept {
 
 // Node ids are one path segment of a node's API; nothing else is worth asking for.
 const PLAUSIBLE_ID = /^[A-Za-z0-9_-]{1,128}$/;
+
+const OVER_BUDGET = new Error("too many look-ups that find nothing");
+
+function resultOf(error: unknown): LookupResult {
+  if (requestErrorCode(error) !== "sandbox_gone") {
+    return "failed";
+  }
+  return error instanceof Error && error.cause === OVER_BUDGET ? "over_budget" : "gone";
+}
 
 /** Both spellings of an id share one entry. */
 function keyOf(id: string): string {
@@ -76,7 +90,7 @@ function bounded<V>(map: Map<string, V>, max: number, key: string, value: V): vo
  * node; one look-up runs per id at a time.
  */
 export function createOwnerResolver(options: OwnerResolverOptions): OwnerResolver {
-  const { store, secret, namespace = "", now } = options;
+  const { store, secret, namespace = "", now, onLookup, onForgotten } = options;
   const keepMs = options.keepMs ?? 60_000;
   const maxOwners = options.maxOwners ?? 4096;
   // The store gives each node 500 ms; this bounds the rounds over a large fleet.
@@ -89,11 +103,19 @@ export function createOwnerResolver(options: OwnerResolverOptions): OwnerResolve
 
   const unsubscribe = store.onReleased((_node, id) => {
     for (const key of new Set([keyOf(id), keyOf(publicSandboxId(id))])) {
-      owners.delete(key);
+      forget(key);
       // Ids are never given twice: a look-up that is still on its way must not bring the sandbox back.
       bounded(released, maxOwners, key, true);
     }
   });
+
+  function forget(key: string): void {
+    const kept = owners.get(key);
+    if (kept !== undefined) {
+      owners.delete(key);
+      onForgotten?.(kept.owner);
+    }
+  }
 
   /** Bounds a store call without keeping a timer for it afterwards. */
   async function within<T>(ms: number, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
@@ -116,7 +138,7 @@ export function createOwnerResolver(options: OwnerResolverOptions): OwnerResolve
 
   async function locate(id: string): Promise<Sandbox> {
     if (!budget.take()) {
-      throw refusal("sandbox_gone");
+      throw refusal("sandbox_gone", OVER_BUDGET);
     }
     try {
       const found = await within(askTimeoutMs, (signal) =>
@@ -154,11 +176,22 @@ export function createOwnerResolver(options: OwnerResolverOptions): OwnerResolve
       try {
         return keep(id, stale.node, stale.id, await read(stale.node, stale.id));
       } catch {
-        owners.delete(keyOf(id));
+        forget(keyOf(id));
       }
     }
     const sandbox = await locate(id);
     return keep(id, sandbox.node, sandbox.id, await read(sandbox.node, sandbox.id));
+  }
+
+  async function counted(flight: Promise<Owner>): Promise<Owner> {
+    try {
+      const owner = await flight;
+      onLookup?.("found");
+      return owner;
+    } catch (error) {
+      onLookup?.(resultOf(error));
+      throw error;
+    }
   }
 
   return {
@@ -169,11 +202,12 @@ export function createOwnerResolver(options: OwnerResolverOptions): OwnerResolve
       }
       const kept = owners.get(key);
       if (kept !== undefined && now() < kept.expiresAt) {
+        onLookup?.("cached");
         return kept.owner;
       }
       let flight = running.get(key);
       if (flight === undefined) {
-        flight = lookUp(id, kept?.owner).finally(() => running.delete(key));
+        flight = counted(lookUp(id, kept?.owner)).finally(() => running.delete(key));
         running.set(key, flight);
       }
       return flight;
@@ -184,7 +218,7 @@ export function createOwnerResolver(options: OwnerResolverOptions): OwnerResolve
     evict(id, owner) {
       const key = keyOf(id);
       if (owners.get(key)?.owner === owner) {
-        owners.delete(key);
+        forget(key);
       }
     },
     close() {

@@ -410,7 +410,8 @@ describe("owners", () => {
   });
 
   it("answers 401 for a stale owner whose sandbox has another token now", async () => {
-    await using run = await rig();
+    // A relay that is kept was opened with the token it had.
+    await using run = await rig({ relayIdleMs: 0 });
     await run.ask("GET /");
     Object.assign(run.store.guests.get("sb_a") ?? {}, { token: "new" });
     expect(await run.ask("GET /")).toMatchObject({ status: 401, body: error(401, "invalid sandbox access token") });

@@ -3,17 +3,22 @@ import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
 import type { Duplex } from "node:stream";
 import { sandboxHost } from "@org/sandbox-address";
 import type { Logger } from "@org/scale";
+import type { Registry } from "prom-client";
 import { answerEmpty, answerError, answerPreflight, isPreflight } from "./answers.ts";
+import { Counters } from "./counters.ts";
+import type { ClientProtocol } from "./counters.ts";
 import { EnvdProxyError, refusal, requestErrorCode } from "./errors.ts";
 import { forward } from "./exchange.ts";
 import type { Outcome } from "./exchange.ts";
-import { guestRequestHeaders } from "./forward-headers.ts";
+import { connectionFields, guestRequestHeaders } from "./forward-headers.ts";
 import { requestHttp1 } from "./guest-http1.ts";
 import { requestHttp2 } from "./guest-http2.ts";
 import type { GuestRequest } from "./guest-leg.ts";
 import { Http1Inbound } from "./inbound-http1.ts";
 import { Http2Inbound } from "./inbound-http2.ts";
 import type { Inbound } from "./inbound.ts";
+import { MAX_IDLE_RELAYS, MAX_IDLE_RELAYS_PER_SANDBOX } from "./limits.ts";
+import { registerMetrics } from "./metrics.ts";
 import { createOwnerResolver } from "./owner-resolver.ts";
 import type { ProxiedStore } from "./proxied-store.ts";
 import { ENVD_PORT, publicPortTest } from "./public-ports.ts";
@@ -21,7 +26,9 @@ import type { PublicPorts } from "./public-ports.ts";
 import { count, firstValue } from "./raw-headers.ts";
 import type { RawHeaders } from "./raw-headers.ts";
 import { createRelayDialer } from "./relay-dialer.ts";
-import type { Credential } from "./relay-dialer.ts";
+import type { Credential, RelayWish } from "./relay-dialer.ts";
+import { RelayPool } from "./relay-pool.ts";
+import { RelaySlots } from "./relay-slots.ts";
 import { isHealthPath, isInternalPath, isSignedFile, parseRoute, parseTarget } from "./route.ts";
 import type { Route, Target } from "./route.ts";
 import { UpgradeSocket } from "./upgrade.ts";
@@ -52,6 +59,25 @@ export interface ProxyOptions {
   readonly askBurst?: number | undefined;
   /** How long an owner is trusted without being asked again, in milliseconds. @default 60000 */
   readonly keepOwnerMs?: number | undefined;
+  /**
+   * How long a relay is kept for the next request to the same port once it answered one in full, in milliseconds; 0
+   * opens a relay for every request. An open relay keeps its sandbox awake: stay far below any idle time after which
+   * nodes put sandboxes to sleep. @default 1000
+   */
+  readonly relayIdleMs?: number | undefined;
+  /** Open relays of all sandboxes together, idle ones included. Beyond it requests are a 429. @default no limit */
+  readonly maxRelays?: number | undefined;
+  /** Open relays of one sandbox. Beyond it requests are a 429, but for health probes. @default no limit */
+  readonly maxRelaysPerSandbox?: number | undefined;
+  /**
+   * How long a node may take to open a relay, in milliseconds; beyond it the request is a 500. A paused sandbox wakes
+   * meanwhile, an archived one is restored. @default 300000
+   */
+  readonly dialTimeoutMs?: number | undefined;
+  /** Where the proxy's metrics are shown. One proxy to a registry. @default nowhere */
+  readonly registry?: Registry | undefined;
+  /** Whether the nodes are known, for `/readyz`. @default always */
+  readonly ready?: (() => boolean) | undefined;
   /** Milliseconds of a clock that never goes back. @default performance.now */
   readonly now?: (() => number) | undefined;
 }
@@ -60,6 +86,12 @@ export interface ProxyOptions {
 export interface ProxyHandler {
   readonly domain: string;
   readonly logger: Logger | undefined;
+  /** What this proxy counted so far. */
+  readonly counters: Counters;
+  /** Whether requests can be expected to find their sandboxes: nodes are known, and no drain began. */
+  ready(): boolean;
+  /** Begins to end: not ready any more, and no relay is kept. Requests go on being served. */
+  drain(): void;
   /** For `request` of an HTTP/1.1 server. */
   readonly request: (request: IncomingMessage, response: ServerResponse) => void;
   /** For `checkContinue` of an HTTP/1.1 server: the client is asked for its body once the guest is reached. */
@@ -73,9 +105,17 @@ export interface ProxyHandler {
     flags: number,
     rawHeaders: RawHeaders,
   ) => void;
-  /** Lets go of the store. Requests that run are not touched. */
+  /** Lets go of the store and closes idle relays. Requests that run are not touched. */
   close(): void;
 }
+
+/** Below the keep-alive time of any server in common use, and far below the idle time of any sandbox. */
+const RELAY_IDLE_MS = 1000;
+const DIAL_TIMEOUT_MS = 300_000;
+const LONGEST_TIMER_MS = 0x7fff_ffff;
+
+/** Methods that may be sent twice. */
+const REPEATABLE = new Set(["GET", "HEAD", "OPTIONS"]);
 
 interface Admission {
   readonly target: Target;
@@ -92,6 +132,11 @@ function checkedDomain(domain: string): string {
   return name;
 }
 
+/** Whether a request is a streaming call of the Connect protocol. */
+function isConnectStream(inbound: Inbound): boolean {
+  return firstValue(inbound.headers, "content-type")?.toLowerCase().startsWith("application/connect+") === true;
+}
+
 function budget(name: string, value: number | undefined): number | undefined {
   if (value !== undefined && !(value >= 0 && Number.isFinite(value))) {
     throw new EnvdProxyError("invalid_options", `${name} must be a number that is not negative`);
@@ -99,12 +144,26 @@ function budget(name: string, value: number | undefined): number | undefined {
   return value;
 }
 
+function limit(name: string, value: number | undefined): number {
+  if (value !== undefined && !(value >= 1)) {
+    throw new EnvdProxyError("invalid_options", `${name} must be a positive number`);
+  }
+  return value ?? Number.POSITIVE_INFINITY;
+}
+
+function dialTimeout(value: number | undefined): number {
+  if (value !== undefined && !(value >= 1 && value <= LONGEST_TIMER_MS)) {
+    throw new EnvdProxyError("invalid_options", `dialTimeoutMs must be between 1 and ${LONGEST_TIMER_MS}`);
+  }
+  return value ?? DIAL_TIMEOUT_MS;
+}
+
 /**
  * Builds the data plane over a store. Does no I/O by itself. Throws `invalid_options` for a blank domain or secret, and
  * when the guest daemon's port is to be public.
  */
 export function createProxy(options: ProxyOptions): ProxyHandler {
-  const { store, logger, envdSecret, guestHttp2 = false, accessLog = "debug" } = options;
+  const { store, logger, envdSecret, guestHttp2 = false, accessLog = "debug", registry } = options;
   const domain = checkedDomain(options.domain);
   if (envdSecret !== undefined && envdSecret.trim() === "") {
     throw new EnvdProxyError("invalid_options", "the envd secret must not be empty");
@@ -115,16 +174,47 @@ export function createProxy(options: ProxyOptions): ProxyHandler {
   const asksPerSecond = budget("asksPerSecond", options.asksPerSecond);
   const askBurst = budget("askBurst", options.askBurst);
   const keepMs = budget("keepOwnerMs", options.keepOwnerMs);
+  const relayIdleMs = budget("relayIdleMs", options.relayIdleMs) ?? RELAY_IDLE_MS;
+  const counters = new Counters();
+  const pool = new RelayPool({
+    idleMs: relayIdleMs,
+    maxPerOwner: MAX_IDLE_RELAYS_PER_SANDBOX,
+    maxIdle: MAX_IDLE_RELAYS,
+    onDropped: (why) => counters.dropped.add(why),
+  });
+  counters.relaysIdle = () => pool.size;
+  if (registry !== undefined) {
+    registerMetrics(registry, counters);
+  }
+  let draining = false;
   const resolver = createOwnerResolver({
     store,
     secret: envdSecret,
     namespace: options.namespace,
     now,
+    onLookup: (result) => counters.lookups.add(result),
+    onForgotten: (owner) => pool.retire(owner),
     ...(asksPerSecond === undefined ? {} : { asksPerSecond }),
     ...(askBurst === undefined ? {} : { askBurst }),
     ...(keepMs === undefined ? {} : { keepMs }),
   });
-  const dialer = createRelayDialer({ store, resolver, derived, logger });
+  const dialer = createRelayDialer({
+    store,
+    resolver,
+    derived,
+    pool,
+    slots: new RelaySlots({
+      total: limit("maxRelays", options.maxRelays),
+      perSandbox: limit("maxRelaysPerSandbox", options.maxRelaysPerSandbox),
+    }),
+    counters,
+    dialTimeoutMs: dialTimeout(options.dialTimeoutMs),
+    logger,
+  });
+
+  function ready(): boolean {
+    return !draining && (options.ready?.() ?? true);
+  }
 
   function credentialOf(inbound: Inbound, route: Route, target: Target): Credential {
     if (isPublic(route.port)) {
@@ -160,6 +250,13 @@ export function createProxy(options: ProxyOptions): ProxyHandler {
     }
     const route = parseRoute(inbound.headers, target.authority ?? inbound.authority, domain);
     if (route === undefined) {
+      if (target.raw.split("?", 1)[0] === "/readyz" && (method === "GET" || method === "HEAD")) {
+        if (!ready()) {
+          throw refusal("not_ready");
+        }
+        outcome.status = answerEmpty(inbound);
+        return undefined;
+      }
       throw refusal("no_sandbox");
     }
     if (isPreflight(inbound)) {
@@ -197,15 +294,23 @@ export function createProxy(options: ProxyOptions): ProxyHandler {
     );
   }
 
-  function handle(inbound: Inbound, upgrade: UpgradeSocket | undefined): void {
+  function handle(inbound: Inbound, protocol: ClientProtocol, upgrade: UpgradeSocket | undefined): void {
     const startedAt = now();
     const outcome: Outcome = { status: 499, broken: false };
     let route: Route | undefined;
-    inbound.onClose(() => record(inbound, outcome, startedAt, route));
-    upgrade?.onSwitched(() => record(inbound, outcome, startedAt, route));
+    counters.running += 1;
+    const onOver = (): void => {
+      counters.running -= 1;
+      counters.requests.add(`${protocol} ${Math.floor(outcome.status / 100)}xx`);
+      counters.broken += outcome.broken ? 1 : 0;
+      record(inbound, outcome, startedAt, route);
+    };
+    inbound.onClose(onOver);
+    upgrade?.onSwitched(onOver);
 
     function refuse(error: unknown): void {
       const code = requestErrorCode(error);
+      counters.refusals.add(code);
       if (code === "internal") {
         logger?.error({ err: error, sandbox: route?.id, port: route?.port }, "proxy request failed");
       }
@@ -217,58 +322,103 @@ export function createProxy(options: ProxyOptions): ProxyHandler {
         return;
       }
       ({ route } = admission);
-      const { target, credential, passive } = admission;
-      const { port, id } = route;
-      const { method } = inbound;
-      const authority = sandboxHost(port, id, domain);
-      const headers = guestRequestHeaders({
-        raw: inbound.headers,
-        host: authority,
-        framing: inbound.framing,
-        method,
-        peer: inbound.peer,
-        inboundAuthority: target.authority ?? inbound.authority,
-        secure: inbound.secure,
-        stripAccessToken: !derived,
-        upgrade: upgrade?.protocol,
-      });
-      const request: GuestRequest = {
-        method,
-        path: target.raw,
-        authority,
-        headers,
-        empty: inbound.framing.kind === "none",
-        chunked: inbound.framing.kind === "chunked",
-        upgrade: upgrade !== undefined,
-      };
-      const send = guestHttp2 && upgrade === undefined ? requestHttp2 : requestHttp1;
-      forward({
-        inbound,
-        outcome,
-        open: (signal) => dialer.open({ port, id }, credential, passive, signal),
-        send: (relay, events) => send(relay, request, events),
-        onSwitch: upgrade === undefined ? undefined : (change) => upgrade.join(change),
-        onRefused: refuse,
-      }).catch((error: unknown) => {
-        logger?.error({ err: error, sandbox: id, port }, "proxy request failed");
-        inbound.cut();
-      });
+      exchange(inbound, outcome, admission, upgrade, startedAt, refuse);
     } catch (error) {
       outcome.status = answerError(inbound, requestErrorCode(error));
       refuse(error);
     }
   }
 
+  function exchange(
+    inbound: Inbound,
+    outcome: Outcome,
+    { target, route, credential, passive }: Admission,
+    upgrade: UpgradeSocket | undefined,
+    startedAt: number,
+    refuse: (error: unknown) => void,
+  ): void {
+    const { port, id } = route;
+    const { method, framing } = inbound;
+    const authority = sandboxHost(port, id, domain);
+    const fields = guestRequestHeaders({
+      raw: inbound.headers,
+      host: authority,
+      framing,
+      method,
+      peer: inbound.peer,
+      inboundAuthority: target.authority ?? inbound.authority,
+      secure: inbound.secure,
+      stripAccessToken: !derived,
+    });
+    const overHttp2 = guestHttp2 && upgrade === undefined;
+    const send = overHttp2 ? requestHttp2 : requestHttp1;
+    const repeatable = framing.kind === "none" && REPEATABLE.has(method);
+    const wish: RelayWish = repeatable ? "any" : "alive";
+    const single = overHttp2 || upgrade !== undefined || relayIdleMs === 0;
+    forward({
+      inbound,
+      outcome,
+      repeatable,
+      open: async (fresh, signal) => {
+        try {
+          return await dialer.open({ route, credential, passive, wish: fresh || single ? "fresh" : wish }, signal);
+        } catch (error) {
+          const limited = requestErrorCode(error) === "too_many_relays" && isConnectStream(inbound);
+          throw limited ? refusal("too_many_streams", error) : error;
+        }
+      },
+      send: (relay, keep, events) => {
+        const request: GuestRequest = {
+          method,
+          path: target.raw,
+          authority,
+          headers: [...fields, ...connectionFields(keep && !single, upgrade?.protocol)],
+          empty: framing.kind === "none",
+          chunked: framing.kind === "chunked",
+          upgrade: upgrade !== undefined,
+        };
+        return send(relay, request, events);
+      },
+      onSwitch: upgrade === undefined ? undefined : (change) => upgrade.join(change),
+      onHead: () => counters.onHead(now() - startedAt),
+      onRetry: () => {
+        counters.relayRetries += 1;
+      },
+      onBytes: (direction, bytes) => {
+        if (direction === "guest") {
+          counters.bytesToGuests += bytes;
+        } else {
+          counters.bytesToClients += bytes;
+        }
+      },
+      onRefused: refuse,
+    }).catch((error: unknown) => {
+      logger?.error({ err: error, sandbox: id, port }, "proxy request failed");
+      inbound.cut();
+    });
+  }
+
   return {
     domain,
     logger,
-    request: (request, response) => handle(new Http1Inbound(request, response, false), undefined),
-    checkContinue: (request, response) => handle(new Http1Inbound(request, response, true), undefined),
+    counters,
+    ready,
+    drain: () => {
+      draining = true;
+      pool.close();
+    },
+    request: (request, response) => handle(new Http1Inbound(request, response, false), "http1", undefined),
+    checkContinue: (request, response) => handle(new Http1Inbound(request, response, true), "http1", undefined),
     upgrade: (request, socket, head) => {
       const upgrade = new UpgradeSocket(request, socket, head);
-      handle(new Http1Inbound(request, upgrade.response, false), upgrade);
+      handle(new Http1Inbound(request, upgrade.response, false), "upgrade", upgrade);
     },
-    stream: (stream, headers, _flags, rawHeaders) => handle(new Http2Inbound(stream, headers, rawHeaders), undefined),
-    close: () => resolver.close(),
+    stream: (stream, headers, _flags, rawHeaders) => {
+      handle(new Http2Inbound(stream, headers, rawHeaders), "http2", undefined);
+    },
+    close: () => {
+      resolver.close();
+      pool.close();
+    },
   };
 }

@@ -3,7 +3,11 @@ import type { Duplex } from "node:stream";
 import { ScaleError } from "@org/scale";
 import { describe, expect, it } from "vitest";
 import type { Owner, OwnerResolver } from "./owner-resolver.ts";
+import { Counters } from "./counters.ts";
 import { createRelayDialer } from "./relay-dialer.ts";
+import type { Lease } from "./relay-dialer.ts";
+import { RelayPool } from "./relay-pool.ts";
+import { RelaySlots } from "./relay-slots.ts";
 import { ScriptedStore } from "./testing/scripted-store.ts";
 
 const ROUTE = { port: 49_983, id: "sb-a" };
@@ -26,8 +30,17 @@ describe("the first of those who wait for a wake", () => {
       options?.signal?.addEventListener("abort", () => wake.reject(new ScaleError("aborted", "left")));
       return wake.promise;
     };
-    const dialer = createRelayDialer({ store, resolver, derived: false });
-    const open = (signal: AbortSignal): Promise<Duplex> => dialer.open(ROUTE, CREDENTIAL, false, signal);
+    const dialer = createRelayDialer({
+      store,
+      resolver,
+      derived: false,
+      pool: new RelayPool({ idleMs: 0, maxPerOwner: 1, maxIdle: 1, onDropped: () => undefined }),
+      slots: new RelaySlots({ total: Number.POSITIVE_INFINITY, perSandbox: Number.POSITIVE_INFINITY }),
+      counters: new Counters(),
+      dialTimeoutMs: 60_000,
+    });
+    const open = (signal: AbortSignal): Promise<Lease | string> =>
+      dialer.open({ route: ROUTE, credential: CREDENTIAL, passive: false, wish: "any" }, signal);
     const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
     const client = new AbortController();
     const first = open(client.signal).catch(() => "left");

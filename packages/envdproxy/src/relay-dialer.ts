@@ -1,9 +1,12 @@
 import type { Duplex } from "node:stream";
 import { isScaleError, sameSecret } from "@org/scale";
 import type { Logger } from "@org/scale";
+import type { Counters } from "./counters.ts";
 import { EnvdProxyError, refusal, requestErrorCode } from "./errors.ts";
 import type { Owner, OwnerResolver } from "./owner-resolver.ts";
 import type { ProxiedStore } from "./proxied-store.ts";
+import type { RelayPool } from "./relay-pool.ts";
+import type { RelaySlots } from "./relay-slots.ts";
 import type { Route } from "./route.ts";
 
 /**
@@ -21,16 +24,49 @@ export interface RelayDialerOptions {
   readonly resolver: OwnerResolver;
   /** Whether access tokens are derived: then a node that tells no token can not be checked against. */
   readonly derived: boolean;
+  readonly pool: RelayPool;
+  readonly slots: RelaySlots;
+  readonly counters: Counters;
+  /** How long a node may take to open a relay, in milliseconds; a paused sandbox wakes meanwhile. */
+  readonly dialTimeoutMs: number;
   readonly logger?: Logger | undefined;
+}
+
+/**
+ * Whether a request may go over a relay that carried another before: `fresh` never; `alive` when nothing speaks against
+ * it, since the request must not be sent twice; `any` when it can be sent again.
+ */
+export type RelayWish = "fresh" | "alive" | "any";
+
+/** What a relay is wanted for. */
+export interface RelayRequest {
+  readonly route: Route;
+  readonly credential: Credential;
+  /** Never wakes a paused sandbox. */
+  readonly passive: boolean;
+  readonly wish: RelayWish;
+}
+
+/** A relay for one request. Ends with exactly one of its three calls, or with the relay itself. */
+export interface Lease {
+  /** Whether it carried a request before. */
+  readonly reused: boolean;
+  /** Whether it may carry another one. */
+  readonly keepable: boolean;
+  /** The relay, from now on the caller's to listen to; `undefined` when it closed while it was idle. */
+  begin(): Duplex | undefined;
+  /** Gives it back for the next request: it is quiet, and its guest keeps it open for at least `ms`. */
+  keep(relay: Duplex, ms: number): void;
+  /** Gives it up before it was begun. */
+  discard(): void;
 }
 
 /** Opens relays for admitted requests. */
 export interface RelayDialer {
   /**
-   * A connection to the guest port. A `passive` one never wakes a paused sandbox. Rejects with the refusal to answer;
-   * abort destroys what was opened.
+   * A connection to the guest port. Rejects with the refusal to answer; abort destroys what was opened.
    */
-  open(route: Route, credential: Credential, passive: boolean, signal: AbortSignal): Promise<Duplex>;
+  open(request: RelayRequest, signal: AbortSignal): Promise<Lease>;
 }
 
 /** The node does not know the sandbox under this token: what we know of the sandbox is out of date. */
@@ -51,12 +87,48 @@ function dialRefusal(error: unknown, passive: boolean): Error {
   return refusal(status === 502 ? "port_closed" : "node_failed", error);
 }
 
+/** What is remembered of an owner beside its relays. */
+interface Standing {
+  /** The first request to a paused sandbox; the others wait for it, and share the failure of its node. */
+  waking: Promise<EnvdProxyError | undefined> | undefined;
+  woken: boolean;
+  /** Inventory listed it once. */
+  listed: boolean;
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}
+
 /** Admission and relay of one request: finds the owner, checks the credential in constant time, dials. */
 export function createRelayDialer(options: RelayDialerOptions): RelayDialer {
-  const { store, resolver, logger } = options;
-  // Requests to a sleeping sandbox wait for the first of them to wake it, and share the failure of its node.
-  const waking = new WeakMap<Owner, Promise<EnvdProxyError | undefined>>();
-  const woken = new WeakSet<Owner>();
+  const { store, resolver, pool, slots, counters, logger } = options;
+  const standings = new WeakMap<Owner, Standing>();
+
+  function standingOf(owner: Owner): Standing {
+    let standing = standings.get(owner);
+    if (standing === undefined) {
+      standing = { waking: undefined, woken: !owner.paused, listed: false };
+      standings.set(owner, standing);
+    }
+    return standing;
+  }
+
+  /** Takes what inventory says of the sandbox now: it may have been paused, moved or ended behind our back. */
+  function look(owner: Owner): Standing {
+    const standing = standingOf(owner);
+    const now = store.standing?.(owner.node, owner.id);
+    if (now === "paused") {
+      pool.drop(owner);
+      standing.woken = false;
+    } else if (now === "unlisted" && standing.listed) {
+      throw new StaleOwner("the node does not list the sandbox any more");
+    }
+    standing.listed ||= now === "running" || now === "paused";
+    return standing;
+  }
 
   function admit(owner: Owner, credential: Credential): void {
     if (credential.kind !== "token") {
@@ -74,55 +146,141 @@ export function createRelayDialer(options: RelayDialerOptions): RelayDialer {
     }
   }
 
-  async function dial(owner: Owner, bearer: string, port: number, signal: AbortSignal): Promise<Duplex> {
-    let relay: Duplex;
+  /** A probe is short, and says more of the sandbox than a limit does. */
+  function slot(owner: Owner, passive: boolean): () => void {
+    const full = slots.full(owner.id);
+    const inTheWay = full === "sandbox" && passive ? undefined : full;
+    if (inTheWay !== undefined && !pool.makeRoom(inTheWay === "sandbox" ? owner : undefined)) {
+      throw refusal("too_many_relays");
+    }
+    return slots.take(owner.id);
+  }
+
+  /** The dial itself, bounded: a node that never answers must not keep a client for ever. */
+  async function connect(owner: Owner, bearer: string, port: number, signal: AbortSignal): Promise<Duplex> {
+    const bound = new AbortController();
+    const leave = (): void => bound.abort();
+    const timer = setTimeout(leave, options.dialTimeoutMs);
+    signal.addEventListener("abort", leave, { once: true });
+    if (signal.aborted) {
+      leave();
+    }
     try {
-      relay = await store.dialGuestPort(owner.node, owner.id, bearer, port, { signal });
+      return await store.dialGuestPort(owner.node, owner.id, bearer, port, { signal: bound.signal });
     } catch (error) {
       throw dialRefusal(error, bearer === "");
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", leave);
     }
+  }
+
+  async function dial(owner: Owner, bearer: string, port: number, signal: AbortSignal): Promise<Lease> {
+    const free = slot(owner, bearer === "");
+    const startedAt = performance.now();
+    let relay: Duplex;
+    try {
+      relay = await connect(owner, bearer, port, signal);
+    } catch (error) {
+      free();
+      if (!signal.aborted && !(error instanceof StaleOwner)) {
+        counters.dialFailures.add(requestErrorCode(error));
+      }
+      throw error;
+    }
+    counters.onDial(performance.now() - startedAt);
+    counters.relaysOpened += 1;
+    counters.relaysOpen += 1;
+    relay.once("close", () => {
+      counters.relaysOpen -= 1;
+      free();
+    });
     // Whoever takes the relay over listens, too; until then a reset must not be an unhandled event.
     relay.on("error", () => undefined);
     if (signal.aborted) {
       relay.destroy();
     }
-    return relay;
+    return {
+      reused: false,
+      // Where the node judges tokens, each relay is judged anew. A passive one must not hold off the sandbox's sleep.
+      keepable: bearer !== "" && bearer === owner.token,
+      begin: () => relay,
+      keep: (quiet, ms) => pool.keep(owner, port, quiet, ms),
+      discard: () => relay.destroy(),
+    };
   }
 
-  async function wake(owner: Owner, bearer: string, port: number, signal: AbortSignal): Promise<Duplex> {
-    for (let first = waking.get(owner); first !== undefined; first = waking.get(owner)) {
+  /** An idle relay, if there is one that the request may use. */
+  async function idle(owner: Owner, port: number, wish: RelayWish, signal: AbortSignal): Promise<Lease | undefined> {
+    const found = wish === "fresh" ? undefined : pool.take(owner, port);
+    if (found === undefined) {
+      return undefined;
+    }
+    if (wish === "alive") {
+      // Whatever its guest or node did to it until now is seen within one turn.
+      await nextTurn();
+      if (!found.fit) {
+        return signal.aborted ? undefined : idle(owner, port, wish, signal);
+      }
+    }
+    return {
+      reused: true,
+      keepable: true,
+      begin() {
+        const relay = found.begin();
+        counters.relaysReused += relay === undefined ? 0 : 1;
+        return relay;
+      },
+      keep: (quiet, ms) => pool.keep(owner, port, quiet, ms),
+      discard: () => found.drop("left"),
+    };
+  }
+
+  async function wake(
+    owner: Owner,
+    standing: Standing,
+    bearer: string,
+    port: number,
+    signal: AbortSignal,
+  ): Promise<Lease> {
+    for (let first = standing.waking; first !== undefined; first = standing.waking) {
       const failure = await first;
       if (failure !== undefined) {
         throw failure;
       }
-      if (woken.has(owner)) {
+      if (standing.woken) {
         return dial(owner, bearer, port, signal);
       }
       // The first one left, or learned nothing of the wake: one of those who wait goes first now.
     }
     const { promise, resolve } = Promise.withResolvers<EnvdProxyError | undefined>();
-    waking.set(owner, promise);
+    standing.waking = promise;
     let failure: EnvdProxyError | undefined;
     try {
-      const relay = await dial(owner, bearer, port, signal);
-      woken.add(owner);
-      return relay;
+      const lease = await dial(owner, bearer, port, signal);
+      standing.woken = true;
+      counters.wakes.add("woken");
+      return lease;
     } catch (error) {
       const isAnswer = error instanceof EnvdProxyError && !signal.aborted;
       if (isAnswer && error.code === "port_closed") {
         // The port is not open, but its guest is awake.
-        woken.add(owner);
+        standing.woken = true;
       }
       failure = isAnswer && error.code === "node_failed" ? error : undefined;
+      counters.wakes.add(signal.aborted ? "left" : standing.woken ? "woken" : "failed");
       throw error;
     } finally {
-      waking.delete(owner);
+      standing.waking = undefined;
       resolve(failure);
     }
   }
 
-  async function attempt(owner: Owner, route: Route, credential: Credential, passive: boolean, signal: AbortSignal) {
+  async function attempt(owner: Owner, request: RelayRequest, signal: AbortSignal): Promise<Lease> {
+    const { credential, passive, wish } = request;
+    const { port } = request.route;
     admit(owner, credential);
+    const standing = look(owner);
     let bearer = passive ? "" : (owner.token ?? "");
     if (owner.token === undefined && credential.kind === "token") {
       if (passive && (await resolver.refresh(owner)).paused) {
@@ -130,41 +288,52 @@ export function createRelayDialer(options: RelayDialerOptions): RelayDialer {
       }
       bearer = credential.token;
     }
-    return bearer !== "" && owner.paused && !woken.has(owner)
-      ? wake(owner, bearer, route.port, signal)
-      : dial(owner, bearer, route.port, signal);
+    if (bearer === "") {
+      return dial(owner, bearer, port, signal);
+    }
+    if (!standing.woken) {
+      return wake(owner, standing, bearer, port, signal);
+    }
+    const kept = bearer === owner.token ? await idle(owner, port, wish, signal) : undefined;
+    return kept ?? dial(owner, bearer, port, signal);
+  }
+
+  function forget(id: string, owner: Owner): void {
+    resolver.evict(id, owner);
+    pool.retire(owner);
   }
 
   return {
-    async open(route, credential, passive, signal) {
+    async open(request, signal) {
+      const { id, port } = request.route;
       try {
-        let owner = await resolver.resolve(route.id);
+        let owner = await resolver.resolve(id);
         try {
-          return await attempt(owner, route, credential, passive, signal);
+          return await attempt(owner, request, signal);
         } catch (error) {
           if (!(error instanceof StaleOwner)) {
             throw error;
           }
         }
         // The sandbox ended or its node lost it. Only a second look tells "gone" from "wrong token".
-        resolver.evict(route.id, owner);
-        owner = await resolver.resolve(route.id);
+        forget(id, owner);
+        owner = await resolver.resolve(id);
         try {
-          return await attempt(owner, route, credential, passive, signal);
+          return await attempt(owner, request, signal);
         } catch (error) {
           if (!(error instanceof StaleOwner)) {
             throw error;
           }
-          resolver.evict(route.id, owner);
+          forget(id, owner);
           // A 404 for a sandbox that its node lists is the node's word for "not with this token". A 401 is about the
           // fleet's token and never the client's fault.
           const unauthorized = isScaleError(error.cause) && error.cause.status === 401;
-          throw refusal(unauthorized || passive ? "node_failed" : "invalid_token", error.cause);
+          throw refusal(unauthorized || request.passive ? "node_failed" : "invalid_token", error.cause);
         }
       } catch (error) {
         if (!signal.aborted && requestErrorCode(error) === "node_failed") {
           const cause = error instanceof EnvdProxyError ? error.cause : error;
-          logger?.error({ sandbox: route.id, port: route.port, err: cause }, "sandbox node failed");
+          logger?.error({ sandbox: id, port, err: cause }, "sandbox node failed");
         }
         throw error;
       }

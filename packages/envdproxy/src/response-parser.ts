@@ -1,5 +1,4 @@
 import { MAX_HEADER_BYTES } from "./limits.ts";
-import { firstValue, tokens } from "./raw-headers.ts";
 import type { RawHeaders } from "./raw-headers.ts";
 
 /** Head of an HTTP/1 answer. */
@@ -10,6 +9,9 @@ export interface ParsedHead {
   /** No body follows. */
   readonly empty: boolean;
 }
+
+/** What of a promised time is not counted on: its end may be on its way already. */
+const KEEP_ALIVE_MARGIN_MS = 1000;
 
 /** What a {@link ResponseParser} finds, in order. */
 export interface ParserEvents {
@@ -28,7 +30,7 @@ const MAX_LINE_BYTES = 16 * 1024;
 
 const LF = 10;
 const CR = 13;
-const STATUS_LINE = /^HTTP\/1\.[01] ([1-5][0-9]{2})(?: (.*))?$/;
+const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5][0-9]{2})(?: (.*))?$/;
 const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 // eslint-disable-next-line no-control-regex -- control characters are what must not be in a field
 const NO_TEXT = /[^\t\x20-\x7e\x80-\xff]/;
@@ -58,6 +60,7 @@ export class ResponseParser {
   #left = 0;
   #trailers: string[] = [];
   #trailerBytes = 0;
+  #keepMs = 0;
 
   constructor(options: { readonly method: string; readonly upgrade: boolean; readonly events: ParserEvents }) {
     this.#method = options.method;
@@ -89,10 +92,22 @@ export class ResponseParser {
       at = next;
       this.#scanned = 0;
     }
+    if (at < input.length) {
+      // Nobody asked for more: what it belongs to can not be told.
+      this.#keepMs = 0;
+    }
     if (this.#heldBytes > 0) {
       this.#held = Buffer.alloc(0);
       this.#heldBytes = 0;
     }
+  }
+
+  /**
+   * How long the guest keeps the connection for another request, in milliseconds, as far as it says; 0 when the
+   * connection can not carry one. To be asked when the answer is complete.
+   */
+  get keepMs(): number {
+    return this.#state === "over" ? this.#keepMs : 0;
   }
 
   /** The guest stops sending. True when its answer is complete by that. */
@@ -166,14 +181,14 @@ export class ResponseParser {
     if (match === null) {
       throw new BrokenAnswer("the guest's status line is no HTTP/1");
     }
-    const status = Number(match[1]);
+    const status = Number(match[2]);
     const headers: string[] = [];
     for (let i = 1; i < lines.length; i += 1) {
       pushField(headers, withoutCr(lines[i] ?? ""));
     }
     const interim = status < 200;
     const empty = interim || this.#method === "HEAD" || status === 204 || status === 304;
-    const head = { status, statusText: match[2] ?? "", headers, empty };
+    const head = { status, statusText: match[3] ?? "", headers, empty };
     if (status === 101) {
       if (!this.#upgrade) {
         throw new BrokenAnswer("the guest switched protocols unasked");
@@ -183,15 +198,13 @@ export class ResponseParser {
     } else if (interim) {
       this.#events.onInform(head);
     } else {
-      this.#frame(head);
+      this.#frame(head, match[1] === "1");
     }
   }
 
   /** Decides where the body ends (RFC 9112 §6.3), and refuses what two readers could decide differently. */
-  #frame(head: ParsedHead): void {
-    const codings = tokens(head.headers, "transfer-encoding").filter((coding) => coding !== "identity");
-    const lengths = head.headers.filter((field, i) => i % 2 === 0 && field.toLowerCase() === "content-length").length;
-    const length = firstValue(head.headers, "content-length");
+  #frame(head: ParsedHead, persistent: boolean): void {
+    const { codings, lengths, length, keepMs } = connectionFields(head.headers);
     if (lengths > 1 || (length !== undefined && !/^[0-9]{1,15}$/.test(length))) {
       throw new BrokenAnswer("the guest's length is ambiguous");
     }
@@ -207,6 +220,9 @@ export class ResponseParser {
     } else {
       this.#state = length === undefined ? "to the end" : "sized";
     }
+    // What is said of a body that must not come makes some servers send it.
+    const clear = this.#method !== "HEAD" && (!head.empty || (codings.length === 0 && this.#left === 0));
+    this.#keepMs = persistent && clear && this.#state !== "to the end" ? keepMs : 0;
     this.#events.onHead(head);
     if (bodyless) {
       this.#events.onEnd([]);
@@ -270,6 +286,56 @@ export class ResponseParser {
     this.#state = "over";
     this.#events.onEnd(this.#trailers);
   }
+}
+
+/** Fields that say how long the answer and its connection last, in one pass. */
+function connectionFields(headers: RawHeaders): {
+  readonly codings: readonly string[];
+  readonly lengths: number;
+  readonly length: string | undefined;
+  /** How long the guest keeps the connection; `Infinity` when it does not say. */
+  readonly keepMs: number;
+} {
+  const codings: string[] = [];
+  let lengths = 0;
+  let length: string | undefined;
+  let keepMs = Number.POSITIVE_INFINITY;
+  for (let i = 0; i + 1 < headers.length; i += 2) {
+    const field = headers[i] ?? "";
+    const value = headers[i + 1] ?? "";
+    // Few fields have these lengths: the others are not looked at any closer.
+    if (field.length === 14 && field.toLowerCase() === "content-length") {
+      lengths += 1;
+      length ??= value;
+    } else if (field.length === 17 && field.toLowerCase() === "transfer-encoding") {
+      codings.push(...listed(value).filter((coding) => coding !== "identity"));
+    } else if (field.length === 10) {
+      const name = field.toLowerCase();
+      if (name === "connection" && listed(value).includes("close")) {
+        keepMs = 0;
+      } else if (name === "keep-alive") {
+        keepMs = Math.min(keepMs, promisedMs(value));
+      }
+    }
+  }
+  return { codings, lengths, length, keepMs };
+}
+
+function listed(value: string): string[] {
+  return value
+    .split(",")
+    .map((word) => word.trim().toLowerCase())
+    .filter((word) => word !== "");
+}
+
+/** What `Keep-Alive: timeout=5, max=100` lets one count on. */
+function promisedMs(value: string): number {
+  const timeout = /(?:^|[,;\s])timeout\s*=\s*"?(\d{1,9})/i.exec(value)?.[1];
+  const max = /(?:^|[,;\s])max\s*=\s*"?(\d{1,9})/i.exec(value)?.[1];
+  if (max !== undefined && Number(max) === 0) {
+    return 0;
+  }
+  return timeout === undefined ? Number.POSITIVE_INFINITY : Math.max(0, Number(timeout) * 1000 - KEEP_ALIVE_MARGIN_MS);
 }
 
 function withoutCr(line: string): string {

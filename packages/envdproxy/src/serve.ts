@@ -73,6 +73,14 @@ class Connections {
   readonly unknown = new Set<() => void>();
   #idle: (() => void) | undefined;
 
+  /** How many connections speak what. */
+  count(): Record<"http1" | "http2" | "switched" | "unknown", number> {
+    const http2 = this.sessions.size;
+    const switched = this.switched.size;
+    const unknown = this.unknown.size;
+    return { http1: Math.max(0, this.sockets.size - http2 - switched - unknown), http2, switched, unknown };
+  }
+
   get running(): number {
     return this.responses.size + this.streams.size;
   }
@@ -283,9 +291,13 @@ async function tlsServer(
   const stop = watchTlsPair(files, {
     onPair: (next) => {
       server.setSecureContext(next);
+      handler.counters.reloads.add("ok");
       handler.logger?.info({ certFile: files.certFile }, "envd-proxy certificate reloaded");
     },
-    onError: (error) => handler.logger?.warn({ err: error }, "envd-proxy certificate not reloaded"),
+    onError: (error) => {
+      handler.counters.reloads.add("failed");
+      handler.logger?.warn({ err: error }, "envd-proxy certificate not reloaded");
+    },
   });
   return { server, stop };
 }
@@ -328,6 +340,7 @@ export async function serve(listener: Listener, handler: ProxyHandler, options: 
   const drainTimeoutMs = options.drainTimeoutMs ?? DRAIN_TIMEOUT_MS;
   const { logger } = handler;
   const open = new Connections();
+  handler.counters.connections = () => open.count();
   let draining = false;
   let tls: { readonly server: TlsServer; readonly stop: () => void } | undefined;
 
@@ -374,6 +387,7 @@ export async function serve(listener: Listener, handler: ProxyHandler, options: 
 
   await aborted(options.signal);
   draining = true;
+  handler.drain();
   tls?.stop();
   await listener.close();
   for (const giveUp of open.unknown) {

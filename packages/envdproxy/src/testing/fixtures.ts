@@ -4,7 +4,7 @@ import { createServer, connect } from "node:net";
 import type { AddressInfo, Server, Socket } from "node:net";
 import { bindListener } from "../listener.ts";
 import { createProxy } from "../proxy.ts";
-import type { ProxyOptions } from "../proxy.ts";
+import type { ProxyHandler, ProxyOptions } from "../proxy.ts";
 import { serve } from "../serve.ts";
 import type { ServeOptions } from "../serve.ts";
 import type { ScriptedStore } from "./scripted-store.ts";
@@ -14,6 +14,7 @@ export const DOMAIN = "sandbox.example.com";
 /** A running proxy over a scripted store. */
 export interface RunningProxy extends AsyncDisposable {
   readonly port: number;
+  readonly handler: ProxyHandler;
   readonly store: ScriptedStore;
   /** Begins the drain; resolves when it is over. */
   stop(): Promise<void>;
@@ -25,7 +26,8 @@ export async function startProxy(
   serving: Omit<ServeOptions, "signal"> = {},
 ): Promise<RunningProxy> {
   const listener = await bindListener("127.0.0.1:0");
-  const handler = createProxy({ domain: DOMAIN, ...options });
+  // Short, so that tests that wait for relays to close do not wait long.
+  const handler = createProxy({ domain: DOMAIN, relayIdleMs: 100, ...options });
   const controller = new AbortController();
   const served = serve(listener, handler, { drainTimeoutMs: 200, ...serving, signal: controller.signal });
   async function stop(): Promise<void> {
@@ -33,7 +35,7 @@ export async function startProxy(
     await served;
     handler.close();
   }
-  return { port: listener.port, store: options.store, stop, [Symbol.asyncDispose]: stop };
+  return { port: listener.port, handler, store: options.store, stop, [Symbol.asyncDispose]: stop };
 }
 
 /** A guest's server on a free port. */

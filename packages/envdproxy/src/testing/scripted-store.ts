@@ -37,6 +37,8 @@ export class ScriptedStore implements ProxiedStore {
   readonly guests: Map<string, ScriptedGuest> = new Map();
   readonly calls: ScriptedCall[] = [];
   readonly relays: Set<Duplex> = new Set();
+  /** Whose relay each of them is. */
+  readonly owners: Map<Duplex, string> = new Map();
   /** Runs before each dial; may throw or wait. */
   beforeDial: (id: string, options: CallOptions | undefined) => Promise<void> | void = () => undefined;
   /** Runs before each read; may throw or wait. */
@@ -127,8 +129,30 @@ export class ScriptedStore implements ProxiedStore {
       socket.once("error", () => reject(refused(502)));
     });
     this.relays.add(socket);
-    socket.once("close", () => this.relays.delete(socket));
+    this.owners.set(socket, id);
+    socket.once("close", () => {
+      this.relays.delete(socket);
+      this.owners.delete(socket);
+    });
     return socket;
+  }
+
+  standing(_node: string, id: string): "running" | "paused" | "unlisted" {
+    const guest = this.guests.get(id);
+    if (guest?.listed !== true) {
+      return "unlisted";
+    }
+    return guest.paused ? "paused" : "running";
+  }
+
+  /** Puts a sandbox to sleep behind everybody's back, as its node does: its relays are cut. */
+  pause(id: string): void {
+    Object.assign(this.guests.get(id) ?? {}, { paused: true });
+    for (const [relay, owner] of this.owners) {
+      if (owner === id) {
+        relay.destroy();
+      }
+    }
   }
 
   onReleased(listener: (node: string, id: string) => void): () => void {
