@@ -16,6 +16,10 @@ export interface DevNodeProcessOptions {
   /** Warm guests on the lane without network. */
   readonly warm: number;
   readonly isolation?: string | undefined;
+  /** Further flags. */
+  readonly flags?: readonly string[];
+  /** @default info */
+  readonly logLevel?: string;
 }
 
 /** Starts `sandbox-e2b dev-node` and returns once it is up; its pool may still be filling. */
@@ -40,8 +44,9 @@ export async function startDevNodeProcess(
       `--pool=${IMAGE}=${options.warm}`,
       `--state-dir=${stateDir}`,
       `--isolation=${options.isolation ?? "auto"}`,
+      ...(options.flags ?? []),
     ],
-    env: cleanEnv({ OPERATOR_LOG_LEVEL: "info" }),
+    env: cleanEnv({ OPERATOR_LOG_LEVEL: options.logLevel ?? "info" }),
   });
   await child.waitForOutput(/development node up/, 90_000);
   return child;

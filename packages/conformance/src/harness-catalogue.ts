@@ -1,5 +1,6 @@
 import { CLIENT_ROWS, type ClientId, rowsFor } from "./catalogue.ts";
 import { CLIENTS } from "./client-facts.ts";
+import { CONTROL_SUITES } from "./control-run.ts";
 import type { HarnessRow } from "./harness-rows.ts";
 import type { TokenMode } from "./rig.ts";
 import { CLI_CLIENT, cliRows } from "../suites/cli.ts";
@@ -66,6 +67,13 @@ function harnessRows(): readonly ListedRow[] {
       own,
       hostileLanes({ set: standIn(), programs: standIn(), isolation: undefined, brief: false }).flatMap(
         ({ rows }) => rows,
+      ),
+    ),
+    ...Object.entries(CONTROL_SUITES).flatMap(([suite, lanesOf]) =>
+      listed(
+        suite,
+        own,
+        lanesOf(standIn()).flatMap(({ rows }) => rows),
       ),
     ),
   ];

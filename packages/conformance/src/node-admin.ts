@@ -5,6 +5,8 @@ export interface NodeInfo {
   readonly advertise_addr: string;
   readonly pools: readonly NodePool[];
   readonly draining?: boolean;
+  /** Templates that were made on it. */
+  readonly templates?: readonly { readonly key: PoolKey }[];
 }
 
 /** What a node keeps warm guests for. */
@@ -28,6 +30,10 @@ export interface NodeSandbox {
   readonly claim_ref?: string;
   readonly hibernated?: boolean;
   readonly on_expire?: string;
+  /** When its lease ends, in RFC 3339. */
+  readonly deadline?: string;
+  /** A secret. */
+  readonly token?: string;
 }
 
 /** Counters of `sandboxd_claims_total`. */
@@ -48,6 +54,8 @@ export interface NodeAdmin {
   sandbox(id: string): Promise<NodeSandbox>;
   setPools(pools: readonly (PoolKey & { readonly warm: number })[]): Promise<void>;
   drain(on: boolean): Promise<void>;
+  /** Makes requests fail, on nodes with `--allow-faults`. None: well again. */
+  faults(faults: readonly object[]): Promise<void>;
   /** Makes what a sandbox holds the template of this name. */
   promote(id: string, template: string): Promise<void>;
 }
@@ -81,6 +89,7 @@ export function nodeAdmin(address: string, token: string): NodeAdmin {
     wakes: async () => Number(/^sandboxd_wakes_total (\d+)/m.exec(await call("GET", "/metrics"))?.[1] ?? 0),
     setPools: async (pools) => void (await call("PUT", "/v1/pools", { pools })),
     promote: async (id, template) => void (await call("POST", `/v1/sandboxes/${id}/promote`, { template })),
+    faults: async (faults) => void (await call("PUT", "/debug/faults", { faults })),
     drain: async (on) => void (await call(on ? "POST" : "DELETE", "/v1/drain")),
   };
 }

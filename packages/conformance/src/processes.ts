@@ -86,7 +86,6 @@ export class ProcessSet implements AsyncDisposable {
     const ended = new Promise<ProcessEnd>((resolve) => {
       child.once("close", (code, signal) => {
         end = { code, signal };
-        this.#live.delete(managed);
         notify();
         resolve(end);
       });
@@ -147,7 +146,9 @@ export class ProcessSet implements AsyncDisposable {
         return last;
       },
     };
+    // It may have ended before anybody could take note of it.
     this.#live.add(managed);
+    void ended.then(() => this.#live.delete(managed));
     return managed;
   }
 

@@ -4,6 +4,7 @@ import type { Args } from "./args.ts";
 import { type ClientId, SHARED_SUITES } from "./catalogue.ts";
 import { clientFacts, installedModuleVersion } from "./client-facts.ts";
 import { type Launcher, launcherFor, runClientSuite } from "./clients.ts";
+import { CONTROL_SUITES, controlLanes } from "./control-run.ts";
 import { listedRows } from "./harness-catalogue.ts";
 import { type HarnessRow, runHarnessRows } from "./harness-rows.ts";
 import { runHostileSuite } from "./hostile-run.ts";
@@ -33,7 +34,7 @@ const SEED_SUITES: readonly string[] = ["base", "resume", "commands", "pty", "tr
 const PREVIOUS_JS_SUITES: readonly string[] = ["base", "paging", "alias", "surface"];
 
 /** Suites that the harness itself runs, beside those of {@link SHARED_SUITES}. */
-const HARNESS_SUITES = [
+const HARNESS_SUITES: readonly string[] = [
   "cli",
   "failures",
   "first-script",
@@ -46,7 +47,8 @@ const HARNESS_SUITES = [
   "faults",
   "hostile",
   "node",
-] as const;
+  ...Object.keys(CONTROL_SUITES),
+];
 
 /** Rows of `failures` in which the token takes another way. */
 const TOKEN_FAILURES: readonly string[] = ["F1e", "LOG"];
@@ -202,6 +204,7 @@ function harnessLanes(context: RunContext, plan: Plan): Lane[] {
       ),
     ),
     ...lane("first-script", () => rowsAndClose(context, "first-script", firstScriptRows(set, programs))),
+    ...(brief ? [] : controlLanes(context, wants)),
   ];
 }
 
