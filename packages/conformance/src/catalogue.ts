@@ -186,6 +186,8 @@ export const CLIENT_ROWS: readonly ClientRow[] = [
 
   ...interpreterRows(),
 
+  ...dataRows(),
+
   { suite: "default-create", id: "B17", title: "default create on a fleet without network lane", modes: SECRET },
 ];
 
@@ -212,6 +214,47 @@ function interpreterRows(): readonly ClientRow[] {
     { ...own, id: "CI17", title: "cells of one context wait for each other, contexts do not" },
   ];
 }
+
+/** What users rely on in a sandbox, beside the rows of other suites that {@link DATA_PARTS} names. */
+function dataRows(): readonly ClientRow[] {
+  const own = { suite: "data", modes: SECRET } as const;
+  return [
+    { ...own, id: "D1", title: "a background command that runs out of time is a timeout error, with what came before" },
+    { ...own, id: "D2", title: "variables of the sandbox and of a command reach Python, and not the next command" },
+    { ...own, id: "D3", title: "stdin: several lines, special characters, by handle; late input is refused" },
+    { ...own, id: "D4", title: "a terminal of 80 columns becomes one of 100" },
+    { ...own, id: "D5", title: "a list is sorted by byte, links have absolute targets and are not followed" },
+    { ...own, id: "D6", title: "attributes set in the guest are metadata, and move with the file" },
+    { ...own, id: "D7", title: "metadata by every way of writing; too much of it is refused and changes nothing" },
+    { ...own, id: "D8", title: "watching one folder: exactly the events of a new file, nothing from below" },
+    { ...own, id: "D9", title: "watching recursively: new folders, modes, moves, removals" },
+    { ...own, id: "D10", title: "watching with entries, and with network mounts allowed" },
+    { ...own, id: "D11", title: "watching a file or nothing is an error; a watch ends in time" },
+    { ...own, id: "D12", title: "addresses of the sandbox, and signed ones used as they are" },
+    { ...own, id: "D13", title: "a web server at its own address without a token; JSON 502 once killed" },
+    { ...own, id: "D14", title: "secure: a fresh handle works, no token and a wrong one are 401" },
+    { ...own, id: "D15", title: "HTTP/2 and HTTP/1.1 are offered, TLS 1.2 or newer", clients: ["js-2.51", "js-2.50"] },
+    { ...own, id: "D16", title: "git: init, clone, status, commit, push, branches" },
+    { ...own, id: "D17", title: "a hundred cancelled streams disturb no other" },
+    { ...own, id: "D18", title: "a killed sandbox ends command, terminal and watch with what happened" },
+    { ...own, id: "D19", title: "sixty commands at once through one client" },
+    { ...own, id: "D20", title: "plain JSON errors are the client's classes", clients: PYTHON },
+    { ...own, id: "D21", title: "broken characters at the end of a block lose nothing around them", clients: PYTHON },
+  ];
+}
+
+/** Rows of other suites that the suite `data` repeats over both ways to the data plane. */
+export const DATA_PARTS: Readonly<Record<string, readonly string[] | "all">> = {
+  commands: "all",
+  files: "all",
+  pty: "all",
+  surface: ["S1", "S5", "S6", "S8"],
+  traffic: ["X2", "X3"],
+  data: "all",
+};
+
+/** What `quick` runs of the suite `data`: the names of sandboxes, signed addresses, user ports and tokens, over TLS. */
+export const QUICK_DATA: readonly string[] = ["D12", "D13", "D14", "D15"];
 
 /** The rows of a suite that a client can run in a mode. */
 export function rowsFor(suite: string, client: ClientId, mode: TokenMode): readonly ClientRow[] {

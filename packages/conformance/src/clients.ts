@@ -19,6 +19,9 @@ export type Launcher =
     }
   | { readonly kind: "absent"; readonly reason: string };
 
+/** Node asks the system for names below `localhost`, which not every system knows. */
+const NAMES = `--import=${new URL("loopback-names.ts", import.meta.url).href}`;
+
 /** The longest a client process may stay silent; rows have a limit of their own below it. */
 const SILENCE_MS = 90_000;
 
@@ -56,6 +59,8 @@ export interface ClientSuiteOptions {
   readonly suite: string;
   readonly rig: RigFacts;
   readonly collector: ResultCollector;
+  /** Which rows of the suite. @default all */
+  readonly only?: ((row: ClientRow) => boolean) | undefined;
   /** Only this row is reported; the rows before it still run, since it may build on them. */
   readonly onlyRow?: string | undefined;
   readonly onRow?: (line: string) => void;
@@ -64,8 +69,8 @@ export interface ClientSuiteOptions {
 /** Runs one suite in a client process and collects what it says. A row it does not report has failed. */
 export async function runClientSuite(options: ClientSuiteOptions): Promise<void> {
   const { client, suite, rig, collector, launcher } = options;
-  const rows = rowsFor(suite, client, rig.mode);
-  const column = `${client} ${rig.mode}`;
+  const rows = rowsFor(suite, client, rig.mode).filter(options.only ?? (() => true));
+  const column = `${client} ${rig.transport ?? rig.mode}`;
   const report = (row: ClientRow, line: Omit<RowLine, "row">): void => {
     if (options.onlyRow !== undefined && options.onlyRow !== row.id) {
       return;
@@ -90,9 +95,12 @@ export async function runClientSuite(options: ClientSuiteOptions): Promise<void>
   const child = await options.set.start({
     name: `${column} ${suite}`,
     command: launcher.command,
-    args: launcher.args,
+    args: rig.trust === undefined || launcher.command !== process.execPath ? launcher.args : [NAMES, ...launcher.args],
     env: cleanEnv({
       NO_COLOR: "1",
+      ...(rig.trust === undefined
+        ? {}
+        : { NODE_EXTRA_CA_CERTS: rig.trust.caFile, SSL_CERT_FILE: rig.trust.bundleFile }),
       CONFORMANCE_JOB: JSON.stringify({
         client,
         module: launcher.module,

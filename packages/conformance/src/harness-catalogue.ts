@@ -1,8 +1,8 @@
-import { CLIENT_ROWS, type ClientId, rowsFor } from "./catalogue.ts";
+import { CLIENT_ROWS, type ClientId, DATA_PARTS, rowsFor } from "./catalogue.ts";
 import { CLIENTS } from "./client-facts.ts";
 import { CONTROL_SUITES } from "./control-run.ts";
 import type { HarnessRow } from "./harness-rows.ts";
-import type { TokenMode } from "./rig.ts";
+import type { TokenMode, Transport } from "./rig.ts";
 import { CLI_CLIENT, cliRows } from "../suites/cli.ts";
 import { cliBuildRows } from "../suites/cli-builds.ts";
 import { capacityRows, failureRows, startupRows } from "../suites/failures.ts";
@@ -24,6 +24,7 @@ export interface ListedRow {
 }
 
 const MODES: readonly TokenMode[] = ["secret", "seed"];
+const TRANSPORTS: readonly Transport[] = ["by-url", "by-host"];
 
 /**
  * Stands in for what rows are made of where they are only listed. Reading it gives more of the same, so whatever a
@@ -86,13 +87,20 @@ export function listedRows(): readonly ListedRow[] {
     suite,
     id,
     title,
-    columns: ids.flatMap((client) =>
-      MODES.filter((mode) => runs(suite, client) && rowsFor(suite, client, mode).some((row) => row.id === id)).map(
-        (mode) => `${client} ${mode}`,
-      ),
-    ),
+    columns: ids.flatMap((client) => {
+      const has = (mode: TokenMode): boolean =>
+        runs(suite, client) && rowsFor(suite, client, mode).some((row) => row.id === id);
+      const modes = suite === "data" ? [] : MODES.filter(has);
+      const ways = isDataRow(suite, id) && has("secret") ? TRANSPORTS : [];
+      return [...modes, ...ways].map((way) => `${client} ${way}`);
+    }),
   }));
   return [...ofClients, ...harnessRows()];
+}
+
+function isDataRow(suite: string, id: string): boolean {
+  const part = DATA_PARTS[suite];
+  return part === "all" || part?.includes(id) === true;
 }
 
 /** The clients of the code interpreter run their own suite, and no other client does. */

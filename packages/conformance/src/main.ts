@@ -27,7 +27,7 @@ async function main(): Promise<number> {
   const known = await readKnownLimits();
   const collector = createResultCollector({
     limits: limitsFor(known, process.getuid?.()),
-    informational: ["py-newest secret", "py-newest seed"],
+    informational: ["secret", "seed", "by-url", "by-host"].map((way) => `py-newest ${way}`),
     skipFails: process.env["CI"] === "true",
   });
   const begun = performance.now();

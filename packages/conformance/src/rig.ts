@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { request } from "undici";
+import { Agent, request } from "undici";
 
 import { type NodeAdmin, nodeAdmin } from "./node-admin.ts";
 import { waitFor } from "./polling.ts";
@@ -38,7 +38,14 @@ export interface RigFacts {
   readonly pollMs: number;
   /** Process of the control plane. */
   readonly frontPid: number;
+  /** How clients find sandboxes: at one origin that they are told, or at the names that they derive. @default by-url */
+  readonly transport?: Transport;
+  /** Files with the authority behind the data plane's certificate. Absent: it serves cleartext. */
+  readonly trust?: { readonly caFile: string; readonly bundleFile: string };
 }
+
+/** Ways of clients to the data plane. */
+export type Transport = "by-url" | "by-host";
 
 /** A running `sandbox-e2b dev`, or a front over nodes in other processes. */
 export interface Rig extends AsyncDisposable {
@@ -91,6 +98,8 @@ export interface DevOptions {
   readonly pollMs?: number;
   /** Whether the only template is `code-interpreter-v1`, with a code interpreter. @default false */
   readonly interpreter?: boolean;
+  /** Whether the data plane is served over TLS, under names below `localhost` that clients derive. @default false */
+  readonly tls?: boolean;
   readonly extraFlags?: readonly string[];
   /** Extra environment of the program. */
   readonly env?: Readonly<Record<string, string>>;
@@ -143,11 +152,12 @@ export function frontFlags(
   apiPort: number,
   proxyPort: number,
   pollMs: number,
+  domain: string = DOMAIN,
 ): string[] {
   return [
     `--e2b-bind-address=127.0.0.1:${apiPort}`,
     `--envd-proxy-bind-address=127.0.0.1:${proxyPort}`,
-    `--e2b-domain=${DOMAIN}`,
+    `--e2b-domain=${domain}`,
     `--e2b-api-key-file=${files.keyFile}`,
     `--e2b-template-aliases=${files.aliasFile}`,
     `--e2b-envd-secret-file=${mode === "secret" ? files.secretFile : ""}`,
@@ -167,6 +177,8 @@ export async function startDev(set: ProcessSet, programs: Programs, options: Dev
   const pollMs = options.pollMs ?? 1_000;
   const envFile = join(files.dir, "env");
   const stateDir = join(files.dir, "state");
+  const tls = options.tls === true;
+  const domain = tls ? `sandbox.localhost:${proxyPort}` : DOMAIN;
   const warm = options.warm ?? 4;
   const warmEgress = options.warmEgress ?? 1;
   const front = await set.start({
@@ -184,7 +196,8 @@ export async function startDev(set: ProcessSet, programs: Programs, options: Dev
       `--image=${IMAGE}`,
       `--warm=${warm}`,
       `--warm-egress=${warmEgress}`,
-      ...frontFlags(files, options.mode, apiPort, proxyPort, pollMs),
+      ...frontFlags(files, options.mode, apiPort, proxyPort, pollMs, domain),
+      ...(tls ? ["--tls"] : []),
       ...(options.extraFlags ?? []),
     ],
     env: cleanEnv({ OPERATOR_LOG_LEVEL: "debug", ...options.env }),
@@ -197,14 +210,15 @@ export async function startDev(set: ProcessSet, programs: Programs, options: Dev
     const facts: RigFacts = {
       mode: options.mode,
       apiUrl: `http://127.0.0.1:${apiPort}`,
-      proxyUrl: `http://127.0.0.1:${proxyPort}`,
-      domain: DOMAIN,
+      proxyUrl: `${tls ? "https" : "http"}://127.0.0.1:${proxyPort}`,
+      domain,
       keys: API_KEYS,
       image: IMAGE,
       nodeAddresses,
       nodeToken: NODE_TOKEN,
       pollMs,
       frontPid: front.pid,
+      ...(tls ? { trust: trustIn(stateDir) } : {}),
     };
     await poolsFull(nodes);
     await surfacesUp(facts);
@@ -214,6 +228,12 @@ export async function startDev(set: ProcessSet, programs: Programs, options: Dev
     await rm(files.dir, { recursive: true, force: true });
     throw error;
   }
+}
+
+/** Where `dev --tls` keeps its authority for names below `localhost`. */
+function trustIn(stateDir: string): NonNullable<RigFacts["trust"]> {
+  const dir = join(stateDir, "tls", "localhost");
+  return { caFile: join(dir, "ca.pem"), bundleFile: join(dir, "ca-bundle.pem") };
 }
 
 /** Waits until every pool of every node holds as many warm guests as it wants. */
@@ -230,17 +250,20 @@ export async function poolsFull(nodes: readonly NodeAdmin[], timeoutMs = START_M
 
 /** Waits until both surfaces answer their health routes and the front has seen the full pools. */
 export async function surfacesUp(facts: RigFacts): Promise<void> {
+  const trust = facts.trust === undefined ? {} : { connect: { ca: await readFile(facts.trust.caFile) } };
+  const dispatcher = new Agent(trust);
   for (const url of [`${facts.apiUrl}/health`, `${facts.proxyUrl}/healthz`]) {
     await waitFor(
       url,
       async () => {
-        const response = await request(url);
+        const response = await request(url, { dispatcher });
         await response.body.dump();
         return response.statusCode === 204;
       },
       30_000,
     );
   }
+  await dispatcher.close();
   await new Promise((resolve) => setTimeout(resolve, facts.pollMs + 300));
 }
 

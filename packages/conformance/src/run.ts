@@ -5,6 +5,7 @@ import { type ClientId, SHARED_SUITES } from "./catalogue.ts";
 import { clientFacts, installedModuleVersion } from "./client-facts.ts";
 import { type Launcher, launcherFor, runClientSuite } from "./clients.ts";
 import { CONTROL_SUITES, controlLanes } from "./control-run.ts";
+import { dataLanes } from "./data-run.ts";
 import { listedRows } from "./harness-catalogue.ts";
 import { type HarnessRow, runHarnessRows } from "./harness-rows.ts";
 import { runHostileSuite } from "./hostile-run.ts";
@@ -43,6 +44,7 @@ const HARNESS_SUITES: readonly string[] = [
   "mesh",
   "teardown",
   "interpreter",
+  "data",
   "isolation",
   "faults",
   "hostile",
@@ -91,7 +93,7 @@ export async function run(context: RunContext): Promise<void> {
     withCli: asked === undefined || asked === CLI_CLIENT,
     withHarness: asked === undefined,
   };
-  const needsClients = wants("capacity") || SHARED_SUITES.some(wants);
+  const needsClients = wants("capacity") || wants("data") || SHARED_SUITES.some(wants);
   for (const client of needsClients ? plan.clients : []) {
     const launcher = await launcherFor(context.set, client);
     plan.launchers.set(client, launcher);
@@ -151,6 +153,9 @@ function sharedLanes(context: RunContext, plan: Plan): Lane[] {
   }
   if (wants("capacity")) {
     lanes.push({ name: "capacity", run: () => capacityRig(context, clients, launchers, withHarness) });
+  }
+  if (wants("data") && clients.length > 0) {
+    lanes.push(...dataLanes(context, clients, launchers));
   }
   const wanted = context.args.client;
   if (wants("interpreter") && (wanted === undefined || isInterpreterClient(wanted))) {

@@ -6,8 +6,9 @@ import { aliasRows } from "./js/alias-rows.ts";
 import { buildRows } from "./js/build-rows.ts";
 import { baseRows, reconnect } from "./js/base-rows.ts";
 import { commandRows } from "./js/command-rows.ts";
-import { type ClientJob, type Row, RowContext, type Sdk } from "./js/context.ts";
+import { Absent, type ClientJob, type Row, RowContext, type Sdk } from "./js/context.ts";
 import { copyRows } from "./js/copy-rows.ts";
+import { dataRows } from "./js/data-rows.ts";
 import { fileRows } from "./js/file-rows.ts";
 import { interpreterRows } from "./js/interpreter-rows.ts";
 import { pagingRows } from "./js/paging-rows.ts";
@@ -28,6 +29,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   ...trafficRows,
   ...buildRows,
   ...interpreterRows,
+  ...dataRows,
 };
 
 const ROW_LIMIT_MS = 60_000;
@@ -52,6 +54,7 @@ const describe = (error: unknown): string => {
 const runRow = async (id: string): Promise<void> => {
   const begun = performance.now();
   let detail = "";
+  let failed: "fail" | "skip" = "fail";
   let timer: NodeJS.Timeout | undefined;
   try {
     const row = ROWS[id];
@@ -64,10 +67,11 @@ const runRow = async (id: string): Promise<void> => {
     await Promise.race([row(context), limit]);
   } catch (error) {
     detail = describe(error) || "failed";
+    failed = error instanceof Absent ? "skip" : "fail";
   } finally {
     clearTimeout(timer);
   }
-  say({ row: id, status: detail === "" ? "pass" : "fail", detail, ms: Math.round(performance.now() - begun) });
+  say({ row: id, status: detail === "" ? "pass" : failed, detail, ms: Math.round(performance.now() - begun) });
 };
 
 // A row may leave a stream of the SDK behind that breaks later; that must not end the rows after it.

@@ -50,8 +50,14 @@ export class RowContext {
   }
 
   /** Connection options for the key of namespace `ns1`, or another key. */
-  options(key: string = this.rig.keys.one): { apiKey: string; apiUrl: string; domain: string; sandboxUrl: string } {
-    return { apiKey: key, apiUrl: this.rig.apiUrl, domain: this.rig.domain, sandboxUrl: this.rig.proxyUrl };
+  options(key: string = this.rig.keys.one): {
+    apiKey: string;
+    apiUrl: string;
+    domain: string;
+    sandboxUrl?: string;
+  } {
+    const { apiUrl, domain, proxyUrl, transport } = this.rig;
+    return { apiKey: key, apiUrl, domain, ...(transport === "by-host" ? {} : { sandboxUrl: proxyUrl }) };
   }
 
   /** Version 2.50 asks for the network lane unless told otherwise, 2.51 leaves the choice to the server. */
@@ -146,7 +152,12 @@ export class RowContext {
   }
 }
 
-/** One row: it passes unless it throws. */
+/** Thrown by a row whose subject is not there; the message says why and what would help. */
+export class Absent extends Error {
+  override readonly name = "Absent";
+}
+
+/** One row: it passes unless it throws. An {@link Absent} is a skip. */
 export type Row = (context: RowContext) => Promise<void>;
 
 /** Expects a promise to reject with an error of the class (or one made from it), and returns the error. */

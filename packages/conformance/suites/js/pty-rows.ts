@@ -1,33 +1,9 @@
 import assert from "node:assert/strict";
-import { setTimeout as delay } from "node:timers/promises";
 
 import { rejects, type Row } from "./context.ts";
+import { Screen } from "./screen.ts";
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
-
-/** Gathers what a terminal prints. */
-class Screen {
-  #text = "";
-  readonly #decoder = new TextDecoder();
-
-  readonly onData = (data: Uint8Array): void => {
-    this.#text += this.#decoder.decode(data, { stream: true });
-  };
-
-  get text(): string {
-    return this.#text;
-  }
-
-  async shows(pattern: RegExp): Promise<void> {
-    for (let tries = 0; tries < 100; tries += 1) {
-      if (pattern.test(this.#text)) {
-        return;
-      }
-      await delay(100);
-    }
-    assert.fail(`no ${pattern} on the screen: ${JSON.stringify(this.#text.slice(-300))}`);
-  }
-}
 
 /** `pty` of the SDK. */
 export const ptyRows: Readonly<Record<string, Row>> = {

@@ -7,13 +7,14 @@ import threading
 import time
 import traceback
 
-from context import RowContext
+from context import Absent, RowContext
 from rows_admission import ADMISSION_ROWS
 from rows_alias import ALIAS_ROWS, RESUME_ROWS
 from rows_base import BASE_ROWS, reconnect
 from rows_builds import BUILD_ROWS
 from rows_commands import COMMAND_ROWS
 from rows_copies import COPY_ROWS
+from rows_data import DATA_ROWS
 from rows_files import FILE_ROWS
 from rows_interpreter import INTERPRETER_ROWS
 from rows_paging import PAGING_ROWS
@@ -35,6 +36,7 @@ ROWS = {
     **TRAFFIC_ROWS,
     **BUILD_ROWS,
     **INTERPRETER_ROWS,
+    **DATA_ROWS,
 }
 
 ROW_LIMIT_SECONDS = 60
@@ -65,6 +67,7 @@ def run_row(context, row):
             outcome["detail"] = ""
         except BaseException as error:
             outcome["detail"] = describe(error) or "failed"
+            outcome["skipped"] = isinstance(error, Absent)
 
     # A thread, since a hanging call of the synchronous SDK cannot be cancelled: it is left behind instead.
     worker = threading.Thread(target=body, daemon=True)
@@ -74,7 +77,7 @@ def run_row(context, row):
     say(
         {
             "row": row,
-            "status": "fail" if detail else "pass",
+            "status": "skip" if outcome.get("skipped") else "fail" if detail else "pass",
             "detail": detail,
             "ms": round((time.monotonic() - begun) * 1000),
         }

@@ -28,7 +28,7 @@ def write_files(files, entries, **options):
 def by_name(context):
     """The shared sandbox through a handle that does not know the loopback address."""
     options = context.options()
-    del options["sandbox_url"]
+    options.pop("sandbox_url", None)
     return Sandbox.connect(context.shared().sandbox_id, **options)
 
 
