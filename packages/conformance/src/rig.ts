@@ -237,7 +237,7 @@ function trustIn(stateDir: string): NonNullable<RigFacts["trust"]> {
 }
 
 /** Waits until every pool of every node holds as many warm guests as it wants. */
-export async function poolsFull(nodes: readonly NodeAdmin[], timeoutMs = START_MS): Promise<void> {
+export async function poolsFull(nodes: readonly NodeAdmin[], timeoutMs: number = START_MS): Promise<void> {
   for (const node of nodes) {
     await waitFor(
       `full pools on node ${node.address}`,
