@@ -86,6 +86,56 @@ describe("parseKeyFile", () => {
   });
 });
 
+describe("a key file of any text", () => {
+  const word = fc.stringMatching(/^[A-Za-z0-9_!~=#/.-]{1,12}$/);
+  const space = fc.constantFrom(" ", "\t", "  ", "\u00a0");
+  const line = fc.oneof(
+    fc
+      .tuple(word, fc.array(fc.tuple(space, word), { maxLength: 4 }))
+      .map(([first, rest]) => first + rest.flat().join("")),
+    fc.constantFrom("", " ", "# a comment", "\t#", "k ns max_sandboxes=3", "k ns create_per_minute=0"),
+    fc.string({ unit: "binary", maxLength: 20 }),
+  );
+  const file = fc
+    .array(line, { maxLength: 8 })
+    .chain((lines) => fc.constantFrom("\n", "\r\n").map((end) => lines.join(end)));
+
+  it("has keys that work, each once, in namespaces that can be, or is refused by a line's number and nothing of it", () => {
+    fc.assert(
+      fc.property(file, (text) => {
+        let keys: readonly ApiKey[];
+        try {
+          keys = parseKeyFile(text, "default", "f");
+        } catch (error) {
+          expect(error).toMatchObject({ code: "invalid_file" });
+          const [, number = "0", rest = ""] = /^key file "f", line (\d+): (.*)$/.exec((error as Error).message) ?? [];
+          // What is said of a line is one of our own sentences.
+          expect(rest.replace(/field \d+/, "field")).toMatch(
+            /^(a key consists of .*|the second field .*|field is no limit: .*|(max_sandboxes|create_per_minute)(:| is given) .*)$/,
+          );
+          // The lines before are fine.
+          const before = text
+            .split("\n")
+            .slice(0, Number(number) - 1)
+            .join("\n");
+          expect(() => parseKeyFile(before, "default", "f")).not.toThrow();
+          return;
+        }
+        expect(new Set(keys.map(({ key }) => key)).size).toBe(keys.length);
+        const { check } = createKeyRing(keys, undefined);
+        expect(keys.map(({ key }) => check(key)?.namespace)).toStrictEqual(keys.map(({ namespace }) => namespace));
+        // Comments, blank lines and white space around lines are nothing, and the order of other keys neither.
+        const noisy = text
+          .split("\n")
+          .map((one) => `\n# ${one.replaceAll("\r", "")}\n \t${one}\t`)
+          .join("\n");
+        expect(parseKeyFile(noisy, "default", "f")).toStrictEqual(keys);
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
+
 /** The namespace that a key opens. */
 function checkOf(keys: readonly ApiKey[], anonymous?: string): (presented: string | undefined) => string | undefined {
   const { check } = createKeyRing(keys, anonymous);

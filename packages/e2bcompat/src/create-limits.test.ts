@@ -226,6 +226,42 @@ describe("create_per_minute", () => {
   });
 });
 
+describe("a create that failed", () => {
+  const access: Access = { namespace: "ns1", limits: { createPerMinute: 2, maxSandboxes: 2 } };
+
+  it.each([
+    ["its answer was lost, so that there may be one", new ScaleError("claim_failed", "lost"), 1],
+    ["its client left, while it may have been made", new ScaleError("aborted", "left"), 1],
+    ["the node refused it", new ScaleError("claim_refused", "no"), 2],
+    ["nothing was warm", new ScaleError("no_warm_capacity", "none"), 2],
+    ["its template is unknown", new E2bError("not_found", "unknown"), 2],
+  ])("costs its minute what it may have made: %s", async (_when, error, left) => {
+    const limits = new CreateLimits({ accesses: [access], count: () => 0, monotonicMs: () => 1000 });
+    await expect(limits.run(access, 1, () => Promise.reject(error))).rejects.toBe(error);
+    const rate = `"create_per_minute";r=${left};t=${left === 2 ? 0 : 60}`;
+    expect(limits.headers(access)?.["ratelimit"]).toBe(`${rate}, "max_sandboxes";r=2`);
+  });
+});
+
+describe("what a key is told", () => {
+  it("leaves out what is being made, and waits for as many as are wanted", async () => {
+    const access: Access = { namespace: "ns1", limits: { createPerMinute: 3 } };
+    const clock = { ms: 0 };
+    const limits = new CreateLimits({ accesses: [access], count: () => 0, monotonicMs: () => clock.ms });
+    const hold = Promise.withResolvers<void>();
+    const making = limits.run(access, 2, () => hold.promise);
+    expect(limits.headers(access)?.["ratelimit"]).toBe('"create_per_minute";r=1;t=0');
+    hold.resolve();
+    await making;
+    clock.ms = 20_000;
+    await limits.run(access, 1, () => Promise.resolve());
+    clock.ms = 30_000;
+    const wait = async (wanted: number): Promise<string | undefined> =>
+      limits.run(access, wanted, () => Promise.resolve("")).catch((error: E2bError) => error.headers?.["retry-after"]);
+    expect([await wait(1), await wait(2), await wait(3)]).toStrictEqual(["30", "30", "50"]);
+  });
+});
+
 describe("a deployment without limits", () => {
   it("counts nothing and says nothing of limits", async () => {
     let asked = 0;

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { grantedSeconds, secondsLeft as leftOf } from "./granted-lease.ts";
 import { createFleet } from "./testing/fleet.ts";
 import type { Fleet } from "./testing/fleet.ts";
 
@@ -69,5 +70,34 @@ describe("the end that clients are told", () => {
         expect(Math.abs(left - expected)).toBeLessThan(10);
       }
     }
+  });
+});
+
+describe("grantedSeconds", () => {
+  it.each([
+    [-2_147_483_648, 300],
+    [0, 300],
+    [1, 1],
+    [86_399, 86_399],
+    [86_400, 86_400],
+    [86_401, 86_400],
+    [2_147_483_647, 86_400],
+  ])("of %i is %i, as every node grants it", (asked, granted) => {
+    expect(grantedSeconds(asked)).toBe(granted);
+  });
+});
+
+describe("secondsLeft", () => {
+  const at = (seconds: number): Date => new Date(Date.UTC(2026, 0, 1) + seconds * 1000);
+  const asleep = { paused: false, archived: false, sandbox: {} } as never as Parameters<typeof leftOf>[0];
+
+  it.each([
+    ["by the node's clock where it is told", at(90), at(30), 60],
+    ["by ours where it is not", at(90), undefined, 80],
+    ["nothing behind the end", at(90), at(91), 0],
+    ["unknown without an end", undefined, at(30), undefined],
+    ["unknown for an end that is no date", new Date(Number.NaN), at(30), undefined],
+  ])("is %s", (_what, deadline, answeredAt, left) => {
+    expect(leftOf({ ...asleep, deadline, answeredAt }, at(10).getTime())).toBe(left);
   });
 });

@@ -150,4 +150,46 @@ describe("KnownEnds", () => {
     expect(ends.explain("a", "sb_1")).toBeUndefined();
     expect(ends.explain("b", "sb_1")).not.toContain("killed");
   });
+
+  const place = { namespace: "ns", node: "n", id: "sb_1" };
+  const listed = { nodeInventory: () => ({}) as never };
+  const timed = (maxKnown?: number): { readonly clock: { ms: number }; readonly ends: KnownEnds } => {
+    const clock = { ms: Date.UTC(2026, 0, 1, 12) };
+    return { clock, ends: new KnownEnds({ inventory: listed, now: () => clock.ms, maxKnown }) };
+  };
+
+  it("calls nothing killed that had ended by itself, and keeps to the first kill", () => {
+    const { clock, ends } = timed();
+    ends.leased(place, 60);
+    clock.ms += 61_000;
+    ends.killed(place);
+    expect(ends.explain("ns", "sb_1")).toBe("its lease ended at 2026-01-01T12:01:00Z");
+    ends.leased({ ...place, id: "sb_2" }, 600);
+    ends.killed({ ...place, id: "sb_2" });
+    clock.ms += 10_000;
+    ends.killed({ ...place, id: "sb_2" });
+    expect(ends.explain("ns", "sb_2")).toContain("it was killed at 2026-01-01T12:01:01Z");
+  });
+
+  it("tells when it was seen last, and forgets what another node said of the id", () => {
+    const { clock, ends } = timed();
+    ends.seen({ ...place, deadline: new Date(clock.ms + 3_600_000) });
+    clock.ms += 5000;
+    ends.seen({ ...place, deadline: undefined });
+    clock.ms += 5000;
+    expect(ends.explain("ns", "sb_1")).toMatch(/before its lease did.*last seen at 2026-01-01T12:00:05Z/);
+    ends.killed(place);
+    ends.leased({ ...place, node: "m" }, 600);
+    expect(ends.explain("ns", "sb_1")).not.toContain("killed");
+  });
+
+  it("counts an id that comes back as one that was met last", () => {
+    const { ends } = timed(2);
+    ends.leased(place, 60);
+    ends.leased({ ...place, id: "sb_2" }, 60);
+    ends.leased({ ...place, node: "m" }, 60);
+    ends.leased({ ...place, id: "sb_3" }, 60);
+    expect(ends.explain("ns", "sb_2")).toBeUndefined();
+    expect(ends.explain("ns", "sb_1")).toBeDefined();
+  });
 });

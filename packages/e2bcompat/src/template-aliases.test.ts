@@ -1,3 +1,4 @@
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createAliasTable, parseAliasFile } from "./template-aliases.ts";
 
@@ -22,6 +23,54 @@ describe("parseAliasFile", () => {
     expect(read).toThrow(expect.objectContaining({ code: "invalid_file" }));
     expect(read).toThrow(/template alias file "the file", line 2: /);
     expect(read).toThrow(reason);
+  });
+});
+
+describe("an alias file of any text", () => {
+  const word = fc.stringMatching(/^[A-Za-z0-9:/.@#-]{1,12}$/);
+  const size = fc.constantFrom("small", "medium", "large");
+  const row = fc.tuple(fc.stringMatching(/^[a-z0-9/:.-]{1,8}$/), word, fc.option(size, { nil: undefined }));
+  const rows = fc.uniqueArray(row, { selector: ([alias]) => alias, maxLength: 6 });
+
+  it("gives back what was written, whatever stands around it", () => {
+    const noise = fc.constantFrom("", "\n", "\r\n# a b c d\r\n", "  \n\t\n");
+    const space = fc.constantFrom(" ", "\t", "  \t ");
+    fc.assert(
+      fc.property(rows, noise, space, (written, around, between) => {
+        const text = written.map((fields) => around + between + fields.filter(Boolean).join(between)).join("\n");
+        const read = parseAliasFile(text + around, "f");
+        const expected = written.map(([alias, image, tier]) => ({ alias, image, size: tier ?? "small" }));
+        expect(read).toStrictEqual(expected);
+        const table = createAliasTable(read);
+        for (const { alias, image } of expected) {
+          expect(table.byAlias.get(alias)?.image).toBe(image);
+          expect(table.of(image)).toContain(alias);
+        }
+      }),
+    );
+  });
+
+  it("is read or refused by a line's number", () => {
+    const line = fc.oneof(
+      fc.array(word, { maxLength: 4 }).map((words) => words.join(" ")),
+      fc.string({ unit: "binary", maxLength: 20 }),
+    );
+    fc.assert(
+      fc.property(fc.array(line, { maxLength: 6 }), (lines) => {
+        try {
+          createAliasTable(parseAliasFile(lines.join("\n"), "f"));
+        } catch (error) {
+          expect(error).toMatchObject({ code: "invalid_file" });
+          expect((error as Error).message).toMatch(/^template alias file "f", line [1-9]\d*: /);
+        }
+      }),
+    );
+  });
+
+  it("shows no line that is no alias: it may be of the key file", () => {
+    for (const line of ["e2b_hunter2", "e2b_hunter2 ns max_sandboxes=1 create_per_minute=1"]) {
+      expect(() => parseAliasFile(line, "f")).toThrow(/line 1: want "alias image \[small\|medium\|large\]"$/);
+    }
   });
 });
 

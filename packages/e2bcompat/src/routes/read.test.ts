@@ -201,7 +201,7 @@ describe.each(["/sandboxes", "/v2/sandboxes"])("GET %s", (path) => {
 
   it("filters by start, to the second and inclusive", async () => {
     const fleet = createFleet();
-    publishRows(fleet, [{ claimedAt: new Date(Date.UTC(2026, 0, 1, 12, 0, 0, 400)) }]);
+    publishRows(fleet, [{ claimedAt: new Date(Date.UTC(2026, 0, 1, 12, 0, 0, 900)) }]);
     const rows = [
       ["2026-01-01T12:00:00.900Z", 1],
       ["2026-01-01T12:00:00Z", 1],
@@ -212,6 +212,14 @@ describe.each(["/sandboxes", "/v2/sandboxes"])("GET %s", (path) => {
     for (const [after, count] of rows) {
       expect((await fleet.send("GET", `${path}?startedAfter=${after}`)).body).toHaveLength(count);
     }
+  });
+
+  it("takes a sandbox without a start for the oldest in a filter by start, and an empty template for none", async () => {
+    const fleet = createFleet();
+    publishRows(fleet, [{ claimedAt: undefined }]);
+    expect((await fleet.send("GET", `${path}?startedAfter=2000-01-01T00:00:00Z`)).body).toStrictEqual([]);
+    expect((await fleet.send("GET", `${path}?startedAfter=1970-01-01T00:00:00Z`)).body).toHaveLength(1);
+    expect((await fleet.send("GET", `${path}?template=`)).body).toHaveLength(1);
   });
 
   it("filters by metadata as the clients encode it", async () => {
