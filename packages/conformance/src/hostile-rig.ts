@@ -6,7 +6,7 @@ import { callApi, callProxy, type Created, createSandbox } from "./api.ts";
 import { type Front, startFront } from "./front.ts";
 import { waitFor } from "./polling.ts";
 import { freePorts } from "./ports.ts";
-import { readVitals, type Vitals } from "./process-vitals.ts";
+import { readVitals, socketsOf, type Vitals } from "./process-vitals.ts";
 import type { ProcessSet } from "./processes.ts";
 import type { Programs } from "./programs.ts";
 import { IMAGE, RIG, type RigFiles, type TokenMode, writeRigFiles } from "./rig.ts";
@@ -19,9 +19,6 @@ export const APP_PORT = 3_000;
 
 /** Port at which nothing listens. */
 export const CLOSED_PORT = 9;
-
-/** Key that the harness's own application uses, which is not one of ours. */
-export const FOREIGN_KEY = "app-key-0123456789";
 
 const POLL_MS = 1_000;
 const FLAT_MS = 10_000;
@@ -155,9 +152,10 @@ export class HostileRig {
   async flat(warm: () => Promise<void>, work: () => Promise<void>): Promise<void> {
     await warm();
     await this.#settled();
-    const before = await this.vitals();
+    let before = await this.vitals();
     await work();
     let now = before;
+    let again = false;
     const megabytes = (bytes: number): string => (bytes / MEGABYTE).toFixed(1);
     const back = async (): Promise<boolean> => {
       now = await this.vitals();
@@ -165,12 +163,21 @@ export class HostileRig {
         now.heap <= before.heap * 1.1 &&
         now.buffers <= before.buffers * 1.1 + MEGABYTE &&
         // A socket or two come and go with the polls.
-        now.sockets <= Math.max(before.sockets * 1.1, before.sockets + 2) &&
-        // Pages that were used once stay with the process; what leaks a little each time does not fit in here.
-        now.rss <= before.rss * 1.25 + 48 * MEGABYTE
+        now.sockets <= Math.max(before.sockets * 1.1, before.sockets + 2)
       );
     };
-    await waitFor("the service's return to what it held before", back, FLAT_MS, 500).catch((error: unknown) => {
+    const judge = async (): Promise<void> => {
+      await waitFor("the service's return to what it held before", back, FLAT_MS, 500);
+      if (now.rss > before.rss * 1.1 + 24 * MEGABYTE) {
+        assert.ok(!again, "its memory grows with every repetition");
+        // Pages that were used once stay with the process. What leaks grows by as much again.
+        again = true;
+        before = now;
+        await work();
+        await judge();
+      }
+    };
+    await judge().catch((error: unknown) => {
       const told = (["heap", "buffers", "rss"] as const).map(
         (name) => `${name} ${megabytes(before[name])} → ${megabytes(now[name])} MB`,
       );
@@ -184,14 +191,14 @@ export class HostileRig {
     let last = -1;
     await waitFor(
       "a rest of the service",
-      async () => {
-        const { sockets } = await this.vitals();
-        const same = sockets === last;
+      () => {
+        const sockets = socketsOf(this.front.process.pid);
+        const same = Math.abs(sockets - last) <= 1;
         last = sockets;
         return same;
       },
-      FLAT_MS,
-      500,
+      2 * FLAT_MS,
+      700,
     );
   }
 

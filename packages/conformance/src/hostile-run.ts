@@ -1,6 +1,6 @@
 import { runHarnessRows } from "./harness-rows.ts";
 import type { RunContext } from "./run.ts";
-import { hostileLanes } from "../suites/hostile.ts";
+import { type HostileLane, hostileLanes } from "../suites/hostile.ts";
 
 /** Rows that wait for real timers or repeat something ten thousand times take minutes. */
 const LIMIT_MS = 600_000;
@@ -9,22 +9,21 @@ const LIMIT_MS = 600_000;
 export async function runHostileSuite(context: RunContext): Promise<void> {
   const { args, set, programs, collector, say } = context;
   const brief = args.suite === "quick";
-  const lanes = hostileLanes({ set, programs, isolation: args.isolation, brief });
-  await Promise.all(
-    lanes.map(async (lane) => {
-      try {
-        const rows = lane.rows.filter((row) => row.quick || !brief);
-        await runHarnessRows(rows, {
-          suite: "hostile",
-          client: "harness",
-          collector,
-          onlyRow: args.row,
-          limitMs: LIMIT_MS,
-          onRow: say,
-        });
-      } finally {
-        await lane.close();
-      }
-    }),
-  );
+  const { busy, waiting } = hostileLanes({ set, programs, isolation: args.isolation, brief });
+  const run = async (lane: HostileLane): Promise<void> => {
+    try {
+      await runHarnessRows(
+        lane.rows.filter((row) => row.quick || !brief),
+        { suite: "hostile", client: "harness", collector, onlyRow: args.row, limitMs: LIMIT_MS, onRow: say },
+      );
+    } finally {
+      await lane.close();
+    }
+  };
+  const inTurn = async (): Promise<void> => {
+    for (const lane of busy) {
+      await run(lane);
+    }
+  };
+  await Promise.all([inTurn(), ...waiting.map(run)]);
 }

@@ -1,8 +1,14 @@
 import { HostileRig, type HostileRigOptions } from "../src/hostile-rig.ts";
 import type { ProcessSet } from "../src/processes.ts";
 import type { Programs } from "../src/programs.ts";
+import { answerRows } from "./hostile/answer-rows.ts";
 import type { HostileContext, HostileRow } from "./hostile/context.ts";
+import { hangupRows } from "./hostile/hangup-rows.ts";
+import { headerRows } from "./hostile/header-rows.ts";
+import { splitRows } from "./hostile/split-rows.ts";
+import { promptRows, streamRows } from "./hostile/stream-rows.ts";
 import { tableRows } from "./hostile/table-rows.ts";
+import { NODE_TRICK_PORTS, upgradeRows } from "./hostile/upgrade-rows.ts";
 
 /** Rows that share a rig. */
 export interface HostileLane {
@@ -18,9 +24,29 @@ export interface HostileChoices {
   readonly brief: boolean;
 }
 
-/** Rows of clients, guests and nodes that mean harm, in lanes that run side by side. */
-export function hostileLanes(choices: HostileChoices): readonly HostileLane[] {
-  return [lane(choices, { logLevel: "debug" }, (context) => [...tableRows(context)])];
+/** Lanes of a run. */
+export interface HostileLanes {
+  /** Each of them needs the machine for itself. */
+  readonly busy: readonly HostileLane[];
+  /** These wait for timers beside the others. */
+  readonly waiting: readonly HostileLane[];
+}
+
+/** Rows of clients, guests and nodes that mean harm. */
+export function hostileLanes(choices: HostileChoices): HostileLanes {
+  return {
+    busy: [
+      lane(choices, { logLevel: "debug" }, (context) => [
+        ...tableRows(context),
+        ...answerRows(context),
+        ...splitRows(context),
+        ...headerRows(context),
+        ...promptRows(context),
+      ]),
+      lane(choices, { tricks: NODE_TRICK_PORTS }, (context) => [...upgradeRows(context), ...hangupRows(context)]),
+    ],
+    waiting: [lane(choices, {}, (context) => [...streamRows(context)])],
+  };
 }
 
 function lane(
