@@ -88,6 +88,35 @@ describe("a first client that hangs up", () => {
     expect(new Set(answers.map(({ body }) => body)).size).toBe(1);
   });
 
+  it("leaves the work to those who wait also when what it broke off failed in another way", async () => {
+    const { once, made, request } = harness();
+    const gate = Promise.withResolvers<never>();
+    const client = new AbortController();
+    const first = once.run(request({ make: () => gate.promise, signal: client.signal })).catch(() => "failed");
+    const second = once.run(request());
+    client.abort();
+    gate.reject(new Error("the daemon did not answer in time"));
+    expect([await first, (await second).status, made]).toStrictEqual(["failed", 201, ["sb_0"]]);
+  });
+
+  it("is not answered, and nobody who waits is told of what was ended for that", async () => {
+    const { once, live, request } = harness();
+    const gate = Promise.withResolvers<void>();
+    const made = { node: "n", id: "sb_first", template: "t" };
+    const make = async () => {
+      await gate.promise;
+      live.add(made.id);
+      return { answer: json(201, { id: made.id }), made };
+    };
+    const first = once.run(request({ make })).then(({ undelivered }) => undelivered?.());
+    const others = [once.run(request()), once.run(request())];
+    gate.resolve();
+    await first;
+    for (const { body } of await Promise.all(others)) {
+      expect(live).toContain(JSON.parse(body ?? "").id);
+    }
+  });
+
   it("does not keep those from leaving who wait", async () => {
     const { once, request } = harness();
     const gate = Promise.withResolvers<never>();
@@ -116,6 +145,16 @@ describe("memory", () => {
     const answers: readonly Answer[] = await Promise.all([first, second]);
     expect(answers.map(({ body }) => body)).toStrictEqual(['"first"', '"first"']);
     expect(made).toHaveLength(100);
+  });
+
+  it("of a key lasts as long as its first request runs, be it more than a day", async () => {
+    const { clock, once, made, request } = harness();
+    const gate = Promise.withResolvers<Awaited<ReturnType<OnceRequest["make"]>>>();
+    const first = once.run(request({ make: () => gate.promise }));
+    clock.ms += DAY_MS + 1;
+    const second = once.run(request());
+    gate.resolve({ answer: json(201, "first"), made: { node: "n", id: "sb_first", template: "t" } });
+    expect([(await first).body, (await second).body, made]).toStrictEqual(['"first"', '"first"', []]);
   });
 
   it.each([
