@@ -36,10 +36,18 @@ const STATUS: Readonly<Record<EnvdErrorCode, number>> = {
   unauthenticated: 401,
 };
 
+/** A message that goes with an error: its full name, and its binary form. */
+export interface AttachedMessage {
+  readonly type: string;
+  readonly value: Uint8Array;
+}
+
 /** More about an {@link EnvdError}. */
 export interface EnvdErrorDetails {
   /** HTTP status when it is not the one that belongs to the code. */
   readonly status?: number | undefined;
+  /** Messages that a Connect client gets with the error. */
+  readonly attached?: readonly AttachedMessage[] | undefined;
   readonly cause?: unknown;
 }
 
@@ -49,11 +57,13 @@ export class EnvdError extends Error {
   readonly code: EnvdErrorCode;
   /** HTTP status of an answer that carries this error. */
   readonly status: number;
+  readonly attached: readonly AttachedMessage[];
 
   constructor(code: EnvdErrorCode, message: string, details: EnvdErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
     this.code = code;
     this.status = details.status ?? STATUS[code];
+    this.attached = details.attached ?? [];
   }
 }
 

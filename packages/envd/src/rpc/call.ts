@@ -1,3 +1,5 @@
+import type { IncomingHttpHeaders } from "node:http";
+
 import type { DescMessage, DescService, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
 
 import type { GuestUser } from "../guest/users.ts";
@@ -15,6 +17,18 @@ export interface Call {
   readonly signal: AbortSignal;
   /** Time the client allows for the call. */
   readonly timeoutMs: number | undefined;
+  /** What goes with the messages; absent for a call that came by no request of its own. */
+  readonly metadata?: CallMetadata;
+}
+
+/** Metadata of a call. */
+export interface CallMetadata {
+  /** Headers of the request, names in lower case. */
+  readonly headers: IncomingHttpHeaders;
+  /** Names and values sent before the first message; of a server stream those that are there when the method first waits. */
+  readonly replyHeaders: [string, string][];
+  /** Names and values sent behind the last message, or with an error. */
+  readonly replyTrailers: [string, string][];
 }
 
 /** The answering side of a server stream. */

@@ -7,6 +7,7 @@ import {
   fromJsonString,
   type MessageInitShape,
   type MessageShape,
+  type Registry,
   toBinary,
   toJsonString,
 } from "@bufbuild/protobuf";
@@ -37,11 +38,23 @@ export function contentTypeOf({ codec, enveloped }: WireFormat): string {
   return `application/${enveloped ? "connect+" : ""}${codec}`;
 }
 
-/** @throws EnvdError `invalid_argument` */
-export function decodeMessage<D extends DescMessage>(schema: D, codec: CodecName, bytes: Uint8Array): MessageShape<D> {
+/**
+ * `registry` knows the types inside `Any` values, which are JSON as well.
+ *
+ * @throws EnvdError `invalid_argument`
+ */
+export function decodeMessage<D extends DescMessage>(
+  schema: D,
+  codec: CodecName,
+  bytes: Uint8Array,
+  registry?: Registry,
+): MessageShape<D> {
   try {
     if (codec === "proto") return fromBinary(schema, bytes);
-    return fromJsonString(schema, decodeText(bytes), { ignoreUnknownFields: true });
+    return fromJsonString(schema, decodeText(bytes), {
+      ignoreUnknownFields: true,
+      ...(registry === undefined ? {} : { registry }),
+    });
   } catch (error) {
     const reason = error instanceof Error ? error.message : "malformed";
     throw new EnvdError("invalid_argument", `cannot read ${schema.typeName}: ${reason}`, { cause: error });
@@ -52,9 +65,12 @@ export function encodeMessage<D extends DescMessage>(
   schema: D,
   codec: CodecName,
   message: MessageInitShape<D>,
+  registry?: Registry,
 ): Uint8Array {
   const full = create(schema, message);
-  return codec === "proto" ? toBinary(schema, full) : Buffer.from(toJsonString(schema, full));
+  return codec === "proto"
+    ? toBinary(schema, full)
+    : Buffer.from(toJsonString(schema, full, registry === undefined ? {} : { registry }));
 }
 
 function decodeText(bytes: Uint8Array): string {

@@ -1,15 +1,22 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-import type { DescMessage, DescMethod, DescService, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
+import type {
+  DescMessage,
+  DescMethod,
+  DescService,
+  MessageInitShape,
+  MessageShape,
+  Registry,
+} from "@bufbuild/protobuf";
 
 import { asEnvdError, EnvdError } from "../errors.ts";
 import type { GuestUser } from "../guest/users.ts";
 import type { Exchange } from "../http/reply.ts";
 import { sendJson, sendProblem } from "../http/reply.ts";
 import type { EnvdLogger } from "../options.ts";
-import type { Call, ServerStream, ServiceImpl } from "./call.ts";
+import type { Call, CallMetadata, ServerStream, ServiceImpl } from "./call.ts";
 import { contentTypeOf, decodeMessage, encodeMessage, parseContentType, type WireFormat } from "./codec.ts";
-import { encodeEndOfStream, encodeEnvelope, readEnvelopes } from "./envelope.ts";
+import { encodeEndOfStream, encodeEnvelope, errorJson, readEnvelopes } from "./envelope.ts";
 import { createResponseStream } from "./response-stream.ts";
 import { parseKeepaliveMs, parseTimeoutMs } from "./timeout.ts";
 
@@ -39,45 +46,69 @@ export function createDispatcher(options: {
   readonly userOf: UserOf;
   readonly maxMessageBytes: number;
   readonly logger: EnvdLogger;
+  /** Types that may be inside `Any` values. @default none */
+  readonly registry?: Registry;
 }): Dispatcher {
+  const { registry } = options;
   const methods = new Map<string, Method>();
 
-  function callOf(req: IncomingMessage, timeoutMs: number | undefined, signal: AbortSignal): Call {
-    return { user: () => options.userOf(req), signal, timeoutMs };
+  function callOf(
+    req: IncomingMessage,
+    timeoutMs: number | undefined,
+    signal: AbortSignal,
+    metadata: CallMetadata,
+  ): Call {
+    return { user: () => options.userOf(req), signal, timeoutMs, metadata };
   }
 
-  async function answerUnary(method: Method, format: WireFormat, { req, res }: Exchange): Promise<void> {
+  async function answerUnary(
+    method: Method,
+    format: WireFormat,
+    { req, res }: Exchange,
+    metadata: CallMetadata,
+  ): Promise<void> {
     const { input, output } = method.desc;
     using limits = limitsOf(req, res);
-    const request = decodeMessage(input, format.codec, await readBody(req, options.maxMessageBytes));
-    const call = callOf(req, limits.timeoutMs, limits.signal);
+    const request = decodeMessage(input, format.codec, await readBody(req, options.maxMessageBytes), registry);
+    const call = callOf(req, limits.timeoutMs, limits.signal, metadata);
     const reply = (await Promise.race([method.impl(request, call), limits.over])) as MessageInitShape<DescMessage>;
-    const payload = encodeMessage(output, format.codec, reply);
+    const payload = encodeMessage(output, format.codec, reply, registry);
+    sendMetadata(res, metadata, true);
     res.writeHead(200, { "content-type": contentTypeOf(format), "content-length": payload.length });
     res.end(payload);
   }
 
-  async function answerStream(method: Method, format: WireFormat, { req, res }: Exchange): Promise<void> {
+  async function answerStream(
+    method: Method,
+    format: WireFormat,
+    { req, res }: Exchange,
+    metadata: CallMetadata,
+  ): Promise<void> {
     const { input, output, methodKind } = method.desc;
     using limits = limitsOf(req, res);
-    const call = callOf(req, limits.timeoutMs, limits.signal);
-    const requests = decodeAll(input, format, readEnvelopes(bodyOf(req), options.maxMessageBytes));
+    const call = callOf(req, limits.timeoutMs, limits.signal, metadata);
+    const requests = decodeAll(input, format, readEnvelopes(bodyOf(req), options.maxMessageBytes), registry);
     if (methodKind === "client_streaming") {
       const reply = (await Promise.race([method.impl(requests, call), limits.over])) as MessageInitShape<DescMessage>;
-      openStream(res, format);
-      res.write(encodeEnvelope(encodeMessage(output, format.codec, reply)));
+      openStream(res, format, metadata);
+      res.write(encodeEnvelope(encodeMessage(output, format.codec, reply, registry)));
       return;
     }
     const request = await onlyMessage(requests);
-    openStream(res, format);
+    const open = (): void => openStream(res, format, metadata);
     using stream = createResponseStream(res, {
       schema: output,
       codec: format.codec,
+      registry,
       signal: limits.signal,
       keepaliveMs: parseKeepaliveMs(firstOf(req.headers["keepalive-ping-interval"])),
       keepalive: method.keepalive as MessageInitShape<DescMessage> | undefined,
+      open,
     });
-    await method.impl(request, call, stream);
+    // The method sets its headers before it first waits.
+    const running = method.impl(request, call, stream);
+    open();
+    await running;
     // The method ends quietly when its signal fires; a limit is the client's to know.
     if (limits.signal.reason instanceof EnvdError) throw limits.signal.reason;
   }
@@ -101,22 +132,29 @@ export function createDispatcher(options: {
       if (format === undefined || format.enveloped !== (method.desc.methodKind !== "unary")) {
         return refuseContentType(res, method.desc);
       }
+      const metadata: CallMetadata = { headers: req.headers, replyHeaders: [], replyTrailers: [] };
       try {
         if (refused !== undefined) throw refused;
         const encoding = req.headers[format.enveloped ? "connect-content-encoding" : "content-encoding"];
         if (encoding !== undefined && encoding !== "identity") {
           throw new EnvdError("unimplemented", `compression '${firstOf(encoding)}' is not supported; send identity`);
         }
-        await (format.enveloped ? answerStream : answerUnary)(method, format, exchange);
-        if (format.enveloped && !res.destroyed) res.end(encodeEndOfStream());
+        await (format.enveloped ? answerStream : answerUnary)(method, format, exchange, metadata);
+        if (format.enveloped && !res.destroyed) res.end(encodeEndOfStream(undefined, metadata.replyTrailers));
       } catch (error) {
         if (res.destroyed || req.errored !== null) return undefined;
         const known = asEnvdError(error, `${method.desc.name} failed`);
         if (!(error instanceof EnvdError)) options.logger.error({ method: path, error }, "method failed");
         if (format.enveloped) {
-          openStream(res, format);
-          res.end(encodeEndOfStream(known));
-        } else sendJson(res, known.status, { code: known.code, message: known.message });
+          openStream(res, format, metadata);
+          res.end(encodeEndOfStream(known, metadata.replyTrailers));
+        } else {
+          sendMetadata(res, metadata, true);
+          sendJson(res, known.status, errorJson(known));
+        }
+      } finally {
+        // What an early answer left of the body would stand before the next request of the connection, for ever.
+        if (!req.complete && !req.destroyed) req.resume();
       }
       return undefined;
     },
@@ -127,14 +165,21 @@ export function createDispatcher(options: {
  * Sends the head of a stream, once. Clients and proxies wait for it, so it goes out before the first message exists; but
  * not before the request was read: a client that sees an answer while it still sends gives its request up.
  */
-function openStream(res: ServerResponse, format: WireFormat): void {
+function openStream(res: ServerResponse, format: WireFormat, metadata: CallMetadata): void {
   if (res.headersSent) return;
+  sendMetadata(res, metadata, false);
   res.writeHead(200, {
     "content-type": contentTypeOf(format),
     "cache-control": "no-cache, no-transform",
     "x-accel-buffering": "no",
   });
   res.flushHeaders();
+}
+
+/** Where no end frame can carry them, trailers are headers with a prefix. */
+function sendMetadata(res: ServerResponse, { replyHeaders, replyTrailers }: CallMetadata, trailers: boolean): void {
+  for (const [name, value] of replyHeaders) res.appendHeader(name, value);
+  if (trailers) for (const [name, value] of replyTrailers) res.appendHeader(`trailer-${name}`, value);
 }
 
 function refuseContentType(res: ServerResponse, { methodKind }: DescMethod): void {
@@ -204,17 +249,18 @@ async function* decodeAll<D extends DescMessage>(
   schema: D,
   format: WireFormat,
   payloads: AsyncIterable<Uint8Array>,
+  registry: Registry | undefined,
 ): AsyncGenerator<MessageShape<D>, void> {
-  for await (const payload of payloads) yield decodeMessage(schema, format.codec, payload);
+  for await (const payload of payloads) yield decodeMessage(schema, format.codec, payload, registry);
 }
 
 async function onlyMessage<T>(messages: AsyncIterable<T>): Promise<T> {
   let only: T | undefined;
   for await (const message of messages) {
-    if (only !== undefined) throw new EnvdError("invalid_argument", "this method takes exactly one message");
+    if (only !== undefined) throw new EnvdError("unimplemented", "this method takes exactly one message");
     only = message;
   }
-  if (only === undefined) throw new EnvdError("invalid_argument", "this method takes exactly one message, got none");
+  if (only === undefined) throw new EnvdError("unimplemented", "this method takes exactly one message, got none");
   return only;
 }
 

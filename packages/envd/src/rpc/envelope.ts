@@ -14,16 +14,30 @@ export function encodeEnvelope(payload: Uint8Array, flags = 0): Buffer {
 }
 
 /** The last frame of every stream; clients take a stream without it for broken. */
-export function encodeEndOfStream(error?: EnvdError): Buffer {
-  const body = error === undefined ? {} : { error: { code: error.code, message: error.message } };
+export function encodeEndOfStream(error?: EnvdError, trailers: readonly (readonly [string, string])[] = []): Buffer {
+  const metadata: Record<string, string[]> = {};
+  for (const [name, value] of trailers) (metadata[name] ??= []).push(value);
+  const body = {
+    ...(error === undefined ? {} : { error: errorJson(error) }),
+    ...(trailers.length === 0 ? {} : { metadata }),
+  };
   return encodeEnvelope(Buffer.from(JSON.stringify(body)), END_OF_STREAM);
+}
+
+/** An error as Connect clients read it. */
+export function errorJson({ code, message, attached }: EnvdError): object {
+  const details = attached.map(({ type, value }) => ({
+    type,
+    value: Buffer.from(value).toString("base64").replace(/=+$/, ""),
+  }));
+  return { code, message, ...(details.length === 0 ? {} : { details }) };
 }
 
 /**
  * Takes the messages out of a stream of bytes, however they are cut.
  *
  * @throws EnvdError `invalid_argument` for a stream that ends inside a message, `resource_exhausted` for a message over
- *   the limit, `unimplemented` for a compressed one
+ *   the limit, `internal` for a compressed one
  */
 export async function* readEnvelopes(
   source: AsyncIterable<Uint8Array>,
@@ -59,7 +73,8 @@ export async function* readEnvelopes(
 function lengthIn(head: Buffer, maxMessageBytes: number): number {
   const flags = head[0] ?? 0;
   if ((flags & COMPRESSED) !== 0) {
-    throw new EnvdError("unimplemented", "compressed messages are not supported; send them as identity");
+    // A stream that names a compression is refused before its first message.
+    throw new EnvdError("internal", "a compressed message in a stream that named no compression");
   }
   if ((flags & ~END_OF_STREAM) !== 0) throw new EnvdError("invalid_argument", `unknown envelope flags ${flags}`);
   const length = head.readUInt32BE(1);

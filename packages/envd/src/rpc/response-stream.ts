@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 
-import type { DescMessage, MessageInitShape } from "@bufbuild/protobuf";
+import type { DescMessage, MessageInitShape, Registry } from "@bufbuild/protobuf";
 
 import type { ServerStream } from "./call.ts";
 import { encodeMessage, type CodecName } from "./codec.ts";
@@ -10,11 +10,15 @@ import { encodeEnvelope } from "./envelope.ts";
 export interface ResponseStreamOptions<O extends DescMessage> {
   readonly schema: O;
   readonly codec: CodecName;
+  /** Types that may be inside `Any` values. */
+  readonly registry: Registry | undefined;
   /** Ends waiting for a slow client. */
   readonly signal: AbortSignal;
   readonly keepaliveMs: number;
   /** Message that is sent after that long without another one. */
   readonly keepalive: MessageInitShape<O> | undefined;
+  /** Sends the head, unless it was sent. */
+  readonly open: () => void;
 }
 
 /** A server stream on an HTTP response, and the release of its timer. */
@@ -30,16 +34,17 @@ export function createResponseStream<O extends DescMessage>(
       ? undefined
       : setInterval(() => {
           // A client that does not read needs no sign of life, only memory would grow.
-          if (!res.writableNeedDrain && !signal.aborted) res.write(frameOf(keepalive));
+          if (res.headersSent && !res.writableNeedDrain && !signal.aborted) res.write(frameOf(keepalive));
         }, options.keepaliveMs).unref();
 
   function frameOf(message: MessageInitShape<O>): Buffer {
-    return encodeEnvelope(encodeMessage(schema, codec, message));
+    return encodeEnvelope(encodeMessage(schema, codec, message, options.registry));
   }
 
   function sendFrame(frame: Buffer): Promise<void> | undefined {
     if (signal.aborted || res.destroyed) return undefined;
     timer?.refresh();
+    options.open();
     return res.write(frame) ? undefined : drained(res, signal);
   }
 
