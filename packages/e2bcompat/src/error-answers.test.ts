@@ -21,6 +21,7 @@ describe("failureFor", () => {
     ["node_refused", 400, 400, true],
     ["node_refused", 404, 404, true],
     ["node_refused", 409, 409, true],
+    ["node_refused", 429, 429, true],
     ["node_refused", 499, 499, true],
     ["node_refused", 401, 500, false],
     ["node_refused", 403, 500, false],
@@ -51,6 +52,11 @@ describe("failureFor", () => {
       const { answer } = failureFor(new ScaleError("not_found", SECRET, { unanswered }));
       expect([answer.status, answer.headers?.["retry-after"]]).toEqual([status, later]);
     }
+  });
+
+  it.each([400, 409, 429])("says when to ask again of a node's %i only when it took no more", (status) => {
+    const { answer } = failureFor(new ScaleError("node_refused", SECRET, { status, nodeMessage: "draining" }));
+    expect(answer.headers?.["retry-after"]).toBe(status === 429 ? "1" : undefined);
   });
 
   it("says what is wrong with the caller's input, and invents words for a node that has none", () => {

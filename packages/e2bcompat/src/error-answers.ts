@@ -95,7 +95,9 @@ const SCALE: Readonly<Record<ScaleErrorCode, Rule<ScaleError>>> = {
       return nodeFailure(error);
     }
     const fallback = status === 404 ? "sandbox not found" : "the node refused the request";
-    return { answer: failure(status, nodeReason(error, fallback)), loudness: undefined };
+    // A node that takes no more has done nothing, and clients try again by themselves when they are told when.
+    const headers = status === 429 ? RETRY_LATER : undefined;
+    return { answer: failure(status, nodeReason(error, fallback), headers), loudness: undefined };
   },
   node_failed: nodeFailure,
   bad_request: (error) => ({ answer: failure(400, error.message), loudness: undefined }),

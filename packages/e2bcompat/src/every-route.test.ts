@@ -123,6 +123,7 @@ describe("every error answer of every route", () => {
     ["is behind a gateway", fails({ kind: "status", status: 502 })],
     ["is behind a slow gateway", fails({ kind: "status", status: 504 })],
     ["is busy", fails({ kind: "status", status: 503 })],
+    ["takes no more", fails({ kind: "status", status: 429, nodeMessage: "draining" })],
     ["fails", fails({ kind: "status", status: 500, nodeMessage: "" })],
   ])("has a code, a message and headers when the node %s", async (_what, step) => {
     const statuses = await errorsOf(listedFleet(step));
