@@ -47,9 +47,11 @@ export async function serve(config: ProxyConfig, { signal, logger }: ServeOption
       `mesh inventory up seeds=[${seeds.join(" ")}] nodes=[${nodes.join(" ")}] poll=${poll}`,
     );
     const store = createStore(inventory, { clients: createNodeClients({ token, pool: routing }), logger });
-    const { publicPorts, guestHttp2 } = config.proxy;
-    const proxy = createProxy({ store, domain, namespace, envdSecret, publicPorts, guestHttp2, logger });
+    const ready = (): boolean => inventory.listNodes().length > 0;
+    const { proxyOptions } = config.proxy;
+    const proxy = createProxy({ store, domain, namespace, envdSecret, ready, logger, ...proxyOptions });
     await config.proxy.serve(listener, proxy, { signal });
+    proxy.close();
   } catch (error) {
     // A signal during start-up ends the program as it should.
     if (!signal.aborted) throw error;

@@ -78,8 +78,9 @@ export async function serve({ config, token, ca, e2b }: PreparedService, options
     const store = createStore(inventory, { clients: createNodeClients({ token, pool: routing }), logger });
     const server = createServer(store, { ...e2b.serverOptions(inventory), logger });
     const { domain, envdSecret } = e2b;
-    const { publicPorts, guestHttp2 } = config.proxy;
-    const proxy = createProxy({ store, domain, envdSecret, publicPorts, guestHttp2, logger });
+    const isReady = (): boolean => inventory.listNodes().length > 0;
+    const { proxyOptions } = config.proxy;
+    const proxy = createProxy({ store, domain, envdSecret, ready: isReady, logger, ...proxyOptions });
     const up = Promise.withResolvers<AddressInfo | undefined>();
     const { signal } = stop;
     const addresses = options.apiAddresses ?? [e2b.bindAddress];

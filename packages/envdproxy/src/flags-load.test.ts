@@ -1,6 +1,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Registry } from "prom-client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { EnvdProxyError } from "./errors.ts";
 import { Flags } from "./flags.ts";
@@ -11,6 +12,57 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "envdproxy-flags-"));
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
+
+describe("reading", () => {
+  test("what a proxy is built with has these defaults", () => {
+    expect(Flags.from({}, "").proxyOptions).toStrictEqual({
+      guestHttp2: false,
+      publicPorts: "none",
+      relayIdleMs: 1000,
+      maxRelays: undefined,
+      maxRelaysPerSandbox: undefined,
+      accessLog: "debug",
+      registry: undefined,
+    });
+  });
+
+  test.each([
+    [{ "relay-idle": "250ms" }, { relayIdleMs: 250 }],
+    [{ "relay-idle": "1.5s" }, { relayIdleMs: 1500 }],
+    [{ "relay-idle": "2m" }, { relayIdleMs: 120_000 }],
+    [{ "relay-idle": "0" }, { relayIdleMs: 0 }],
+    [
+      { "max-relays": "5000", "max-relays-per-sandbox": "64" },
+      { maxRelays: 5000, maxRelaysPerSandbox: 64 },
+    ],
+    [{ "max-relays": "0" }, { maxRelays: undefined }],
+    [{ "access-log": "info" }, { accessLog: "info" }],
+    [{ "access-log": "off" }, { accessLog: "off" }],
+    [{ "metrics-bind-address": ":9090" }, { registry: expect.any(Registry) }],
+  ])("%j is %j", (argv, options) => {
+    expect(Flags.from(argv, "").proxyOptions).toMatchObject(options);
+  });
+
+  test.each([
+    [{ "relay-idle": "soon" }, "relay-idle"],
+    [{ "relay-idle": "-1s" }, "relay-idle"],
+    [{ "relay-idle": "10" }, "relay-idle"],
+    [{ "max-relays": "many" }, "max-relays"],
+    [{ "max-relays-per-sandbox": "-1" }, "max-relays-per-sandbox"],
+    [{ "access-log": "warn" }, "access-log"],
+    [{ "metrics-bind-address": "nowhere" }, "metrics-bind-address"],
+  ])("%j is refused, and the flag is named", (argv, flag) => {
+    const read = (): unknown => Flags.from(argv, "");
+    expect(read).toThrow(
+      expect.objectContaining({ code: "invalid_flag", message: expect.stringContaining(`--${flag}`) }),
+    );
+  });
+
+  test("metrics of a data plane that is off are refused", () => {
+    const read = (): unknown => Flags.from({ "metrics-bind-address": ":9090" }, "envd-proxy-");
+    expect(read).toThrow("set --envd-proxy-bind-address as well");
+  });
+});
 
 describe("loading", () => {
   test("nothing to load is fine", async () => {

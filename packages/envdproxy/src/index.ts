@@ -16,6 +16,6 @@ export { serve } from "./serve.ts";
 export type { ServeOptions } from "./serve.ts";
 export type { TlsFiles } from "./tls-pair.ts";
 export { Flags } from "./flags.ts";
-export type { FlagOption, FlagPrefix } from "./flags.ts";
+export type { FlaggedOptions, FlagOption, FlagPrefix } from "./flags.ts";
 export { EnvdProxyError } from "./errors.ts";
 export type { EnvdProxyErrorCode, RequestErrorCode, SetupErrorCode } from "./errors.ts";
