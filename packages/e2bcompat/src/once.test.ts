@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events";
 import { ScaleError } from "@org/scale";
 import { describe, expect, it } from "vitest";
 import { json } from "./answer.ts";
@@ -41,6 +42,19 @@ describe("an answer that nobody could be given", () => {
     expect(ended).toStrictEqual(["sb_0"]);
     await once.run(request());
     expect(made).toStrictEqual(["sb_0", "sb_1"]);
+  });
+
+  it("ends the sandbox for everybody from then on, however slowly its node does it", async () => {
+    const { once, made, ended, request } = harness();
+    const abandon = ({ id }: MadeSandbox): void => void ended.push(id);
+    (await once.run(request({ abandon }))).undelivered?.();
+    const next = await once.run(request({ abandon }));
+    expect([next.body, next.headers, ended, made]).toStrictEqual([
+      '{"id":"sb_1"}',
+      undefined,
+      ["sb_0"],
+      ["sb_0", "sb_1"],
+    ]);
   });
 
   it.each(["the first", "the second"])(
@@ -139,12 +153,33 @@ describe("memory", () => {
     for (let index = 0; index < 100; index += 1) {
       await once.run(request({ key: `ns/${index}` }));
     }
-    expect(once.size).toBeLessThanOrEqual(10);
+    expect(once.size).toBe(10);
     const second = once.run(request());
     gate.resolve({ answer: json(201, "first"), made: { node: "n", id: "sb_first", template: "t" } });
     const answers: readonly Answer[] = await Promise.all([first, second]);
     expect(answers.map(({ body }) => body)).toStrictEqual(['"first"', '"first"']);
     expect(made).toHaveLength(100);
+  });
+
+  it("gives up the key that was used first, of those that were used anew the last use counts", async () => {
+    const { once, made, request } = harness(2);
+    const fails = () => Promise.reject(new Error("no"));
+    await expect(once.run(request({ key: "a", make: fails }))).rejects.toThrow("no");
+    await once.run(request({ key: "b" }));
+    await once.run(request({ key: "a" }));
+    await once.run(request({ key: "c" }));
+    expect(made).toHaveLength(3);
+    await once.run(request({ key: "a" }));
+    expect(made).toHaveLength(3);
+    await once.run(request({ key: "b" }));
+    expect(made).toHaveLength(4);
+  });
+
+  it("of those who wait ends with their wait", async () => {
+    const { once, request } = harness();
+    const client = new AbortController();
+    await Promise.all([once.run(request()), once.run(request({ signal: client.signal }))]);
+    expect(getEventListeners(client.signal, "abort")).toHaveLength(0);
   });
 
   it("of a key lasts as long as its first request runs, be it more than a day", async () => {

@@ -1,4 +1,4 @@
-import { createStore } from "@org/scale";
+import { createStore, ScaleError } from "@org/scale";
 import { answers, fails } from "@org/scale/testing";
 import { describe, expect, it } from "vitest";
 import { createServer } from "../server.ts";
@@ -211,6 +211,28 @@ describe("a create with an Idempotency-Key", () => {
     expect(fleet.calls("claim")).toHaveLength(1);
   });
 
+  it("makes no second while nobody can say whether the first is gone", async () => {
+    let silent = false;
+    const fleet = createFleet({
+      store: (store) =>
+        new Proxy(store, {
+          get: (target, name) => {
+            const method: unknown = Reflect.get(target, name);
+            if (name === "read" && silent) {
+              return () => Promise.reject(new ScaleError("not_found", "unknown", { unanswered: 1 }));
+            }
+            return typeof method === "function" ? method.bind(target) : method;
+          },
+        }),
+    });
+    await post(fleet);
+    silent = true;
+    expect((await post(fleet)).status).toBe(503);
+    silent = false;
+    expect((await post(fleet)).headers.get("idempotent-replayed")).toBe("true");
+    expect(fleet.calls("claim")).toHaveLength(1);
+  });
+
   it("does not count against limits twice", async () => {
     const fleet = createFleet({
       keys: [{ key: KEY_1, namespace: "ns1", limits: { maxSandboxes: 1, createPerMinute: 1 } }],
@@ -234,16 +256,17 @@ describe("a create with an Idempotency-Key", () => {
 
 describe("a create that is repeated at another process", () => {
   it.each([
-    ["with derived tokens", SECRET],
-    ["without", {}],
-  ])("has the same answer once a poll has shown the sandbox (%s)", async (_what, options) => {
+    ["with derived tokens", SECRET, 401],
+    ["with derived tokens, whose daemon forbids", SECRET, 403],
+    ["without", {}, 401],
+  ])("has the same answer once a poll has shown the sandbox (%s)", async (_what, options, refusal) => {
     const fleet = createFleet(options);
     guestDaemon(fleet.node);
     const first = await post(fleet);
     fleet.publish();
     // From here on the daemon believes its token alone.
     const token = first.body.envdAccessToken as string;
-    guestDaemon(fleet.node, { "/envs": (given: string | undefined) => (given === token ? {} : 401) });
+    guestDaemon(fleet.node, { "/envs": (given: string | undefined) => (given === token ? {} : refusal) });
     const other = restarted(fleet, options);
     const again = await post(other);
     expect([again.status, again.body]).toStrictEqual([201, first.body]);
