@@ -1,5 +1,6 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 
 import { startDevNodeProcess } from "./dev-node-process.ts";
 import { type Front, type FrontOptions, launchFront, startFront } from "./front.ts";
@@ -155,4 +156,14 @@ export async function noSandboxLeft(mesh: GuestMesh, namespace: string, withinMs
     withinMs,
     100,
   );
+}
+
+/** Waits until there are guests for a row, and fronts that poll so often know of them. */
+export async function restock(mesh: GuestMesh, pollMs: number): Promise<void> {
+  const admins = mesh.nodes.map(({ admin }) => admin);
+  const infos = await Promise.all(admins.map((admin) => admin.info()));
+  if (infos.some(({ pools }) => pools.some(({ warm, target }) => warm < target))) {
+    await poolsFull(admins);
+    await delay(2 * pollMs + 200);
+  }
 }

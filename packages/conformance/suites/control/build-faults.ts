@@ -12,6 +12,7 @@ import { IMAGE } from "../../src/rig.ts";
 import { createCli } from "../cli-runner.ts";
 import { sdkOptions, timed } from "../faults/context.ts";
 import { type Builder, type ClientBuild, createBuilders, shows } from "./builders.ts";
+import { buildUploadRows } from "./build-uploads.ts";
 import { type ControlContext, type HeldRows, laneMesh } from "./context.ts";
 
 /** What commands say that have begun. */
@@ -308,6 +309,7 @@ export function buildFaultLanes(context: ControlContext): readonly HeldRows[] {
         await closeBuilders();
       },
     },
+    buildUploadRows(context),
     ...slowLanes(context),
   ];
 }
