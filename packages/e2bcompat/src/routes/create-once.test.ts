@@ -289,6 +289,27 @@ describe("a create that is repeated at another process", () => {
     expect((await post(restarted(fleet), { body: { templateID: "base", timeout: 3 } })).status).toBe(otherBody);
   });
 
+  it("has the same answer for one that sleeps, whose daemon nobody can ask", async () => {
+    const fleet = createFleet(SECRET);
+    guestDaemon(fleet.node);
+    const first = await post(fleet);
+    await fleet.send("POST", `/sandboxes/${first.body.sandboxID}/pause`);
+    fleet.publish();
+    const again = await post(restarted(fleet, SECRET));
+    expect([again.status, again.body]).toStrictEqual([201, first.body]);
+    expect(fleet.calls("wake")).toHaveLength(0);
+  });
+
+  it("waits for one whose daemon does not believe its own token yet", async () => {
+    const fleet = createFleet(SECRET);
+    guestDaemon(fleet.node);
+    await post(fleet);
+    fleet.publish();
+    guestDaemon(fleet.node, { "/envs": 401 });
+    expect((await post(restarted(fleet, SECRET))).status).toBe(503);
+    expect(fleet.node.sandboxes).toHaveLength(1);
+  });
+
   it("makes a second sandbox before that", async () => {
     const fleet = createFleet();
     await post(fleet);
