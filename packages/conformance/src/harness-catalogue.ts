@@ -8,7 +8,7 @@ import { cliBuildRows } from "../suites/cli-builds.ts";
 import { capacityRows, failureRows, startupRows } from "../suites/failures.ts";
 import { faultLanes } from "../suites/faults.ts";
 import { firstScriptRows } from "../suites/first-script.ts";
-import { hostileLanes } from "../suites/hostile.ts";
+import { type HostileLane, hostileLanes } from "../suites/hostile.ts";
 import { ISOLATIONS, isolationRows } from "../suites/isolation.ts";
 import { meshRows } from "../suites/mesh.ts";
 import { nodeRows } from "../suites/node.ts";
@@ -66,9 +66,9 @@ function harnessRows(): readonly ListedRow[] {
     ...listed(
       "hostile",
       own,
-      hostileLanes({ set: standIn(), programs: standIn(), isolation: undefined, brief: false }).flatMap(
-        ({ rows }) => rows,
-      ),
+      Object.values(hostileLanes({ set: standIn(), programs: standIn(), isolation: undefined, brief: false }))
+        .flat()
+        .flatMap(({ rows }: HostileLane) => rows),
     ),
     ...Object.entries(CONTROL_SUITES).flatMap(([suite, lanesOf]) =>
       listed(
