@@ -2,10 +2,11 @@
  * Makes docs/compatibility.md out of what the service answers, of the catalogue of conformance rows and of
  * packages/conformance/results.json. Without `--write` it only tells whether the page is up to date.
  */
-import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
+import { text as readText } from "node:stream/consumers";
 
 import { listedRows } from "../packages/conformance/src/harness-catalogue.ts";
 import { readKnownLimits } from "../packages/conformance/src/known-limits.ts";
@@ -19,15 +20,18 @@ const file = join(root, "docs/compatibility.md");
 
 /** The text as the formatter leaves it. */
 async function formatted(text: string): Promise<string> {
-  const dir = await mkdtemp(join(root, "docs/.compatibility-"));
-  try {
-    const copy = join(dir, "compatibility.md");
-    await writeFile(copy, text);
-    await promisify(execFile)(join(root, "node_modules/.bin/oxfmt"), [copy], { cwd: root });
-    return await readFile(copy, "utf8");
-  } finally {
-    await rm(dir, { recursive: true, force: true });
+  const child = spawn(join(root, "node_modules/.bin/oxfmt"), ["--stdin-filepath", file], {
+    cwd: root,
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  const ended = once(child, "close");
+  child.stdin.end(text);
+  const output = await readText(child.stdout);
+  const [code] = (await ended) as [number | null];
+  if (code !== 0) {
+    throw new Error(`oxfmt ended with ${code}`);
   }
+  return output;
 }
 
 async function main(): Promise<number> {
