@@ -358,6 +358,49 @@ describe("the life of a command", () => {
     expect(result.end).toMatchObject({ exitCode: 7 });
   });
 
+  it("is kept for the next follower while nobody follows, the newest of it, also past the end", async () => {
+    await using guest = await startGuest();
+    const client = guest.process();
+    const text =
+      "read x; echo heard; read x; echo first; read x; head -c 1000000 /dev/zero; echo last; read x; echo end; exit 5";
+    const stream = await openStream(
+      guest.port,
+      "/process.Process/Start",
+      envelope({ process: { cmd: "/bin/sh", args: ["-c", text] }, tag: "kept" }),
+    );
+    const frames = stream.frames();
+    const pid = pidIn((await frames.next()).value);
+    const process = { selector: { case: "pid", value: pid } } as const;
+    const say = () => client.sendInput({ process, input: { input: { case: "stdin", value: Buffer.from("\n") } } });
+    await say();
+    expect((await frames.next()).value).toMatchObject({ json: { event: { data: {} } } });
+    stream.req.destroy();
+    await sleep(50);
+    await say();
+    await sleep(50);
+    /** Follows until `words` have come, and then leaves. */
+    const followUntil = async (words: string): Promise<Buffer> => {
+      let output = Buffer.alloc(0);
+      for await (const { event } of client.connect({ process })) {
+        if (event?.event.case !== "data") continue;
+        output = Buffer.concat([output, event.event.value.output.value ?? Buffer.alloc(0)]);
+        if (output.toString("latin1").endsWith(words)) break;
+      }
+      return output;
+    };
+    // What was heard does not come again.
+    expect((await followUntil("first\n")).toString()).toBe("first\n");
+    await say();
+    const newest = await followUntil("last\n");
+    expect(newest.length).toBeGreaterThan(5);
+    await say();
+    await expect.poll(async () => (await client.list({})).processes).toEqual([]);
+    for (let times = 0; times < 2; times += 1) {
+      const late = await collect(client.connect({ process }));
+      expect([late.stdout.toString(), late.end]).toMatchObject(["end\n", { exitCode: 5 }]);
+    }
+  });
+
   it("is over for a late follower, who still learns how, by pid and by tag", async () => {
     await using guest = await startGuest();
     const client = guest.process();

@@ -10,29 +10,31 @@ export type OutputName = "stdout" | "stderr" | "pty";
 /** Something a subscriber of a command is told. Encoded once per codec, however many subscribers there are. */
 export interface ProcessNotice {
   readonly isEnd: boolean;
+  /** Bytes of output in it. */
+  readonly size: number;
   frame(codec: CodecName): Buffer;
 }
 
 /** `StartResponse` and `ConnectResponse` have the same form, so one frame serves both. */
 export function startNotice(pid: number): ProcessNotice {
-  return notice(false, (codec) => encode(codec, { case: "start", value: { pid } }));
+  return notice(false, 0, (codec) => encode(codec, { case: "start", value: { pid } }));
 }
 
 export function endNotice(status: ExitStatus): ProcessNotice {
-  return notice(true, (codec) => encode(codec, { case: "end", value: status }));
+  return notice(true, 0, (codec) => encode(codec, { case: "end", value: status }));
 }
 
 export function dataNotice(name: OutputName, bytes: Buffer): ProcessNotice {
-  return notice(false, (codec) =>
+  return notice(false, bytes.length, (codec) =>
     codec === "json"
       ? encodeJsonData(name, bytes)
       : encode(codec, { case: "data", value: { output: { case: name, value: bytes } } }),
   );
 }
 
-function notice(isEnd: boolean, make: (codec: CodecName) => Buffer): ProcessNotice {
+function notice(isEnd: boolean, size: number, make: (codec: CodecName) => Buffer): ProcessNotice {
   const frames: Partial<Record<CodecName, Buffer>> = {};
-  return { isEnd, frame: (codec) => (frames[codec] ??= make(codec)) };
+  return { isEnd, size, frame: (codec) => (frames[codec] ??= make(codec)) };
 }
 
 type EventInit = NonNullable<

@@ -4,8 +4,8 @@ import { describe, expect, it } from "vitest";
 import type { ProcessNotice } from "./event-frames.ts";
 import { createFanOut, type Subscription } from "./fan-out.ts";
 
-function notice(isEnd = false): ProcessNotice {
-  return { isEnd, frame: () => Buffer.alloc(0) };
+function notice(isEnd = false, size = 1): ProcessNotice {
+  return { isEnd, size, frame: () => Buffer.alloc(0) };
 }
 
 function source(): { paused: boolean; pause(): void; resume(): void } {
@@ -23,12 +23,35 @@ function source(): { paused: boolean; pause(): void; resume(): void } {
 const never = new AbortController().signal;
 
 describe("a fan-out", () => {
-  it("drops what nobody has subscribed to", () => {
-    const from = source();
-    const hub = createFanOut(from);
-    for (let count = 0; count < 1000; count += 1) hub.publish(notice());
-    expect(from.paused).toBe(false);
-    expect(hub.subscribe().next(never)).toBeInstanceOf(Promise);
+  it.each([
+    ["bytes", 1000, 10_000, 26],
+    ["pieces", 10_000, 1, 2048],
+  ])(
+    "keeps the newest output that nobody hears, by its %s, for the next subscriber alone",
+    (_by, count, size, kept) => {
+      const from = source();
+      const hub = createFanOut(from);
+      const all = Array.from({ length: count }, () => notice(false, size));
+      for (const item of all) hub.publish(item);
+      expect(from.paused).toBe(false);
+      expect(hub.unheard()).toHaveLength(kept);
+      const first = hub.subscribe();
+      expect(all.slice(-kept).every((item) => first.next(never) === item)).toBe(true);
+      expect(first.next(never)).toBeInstanceOf(Promise);
+      expect(hub.subscribe().next(never)).toBeInstanceOf(Promise);
+    },
+  );
+
+  it("keeps what waited for the last subscriber when it leaves, and the end for nobody", () => {
+    const hub = createFanOut(source());
+    const [one, two] = [hub.subscribe(), hub.subscribe()];
+    const items = [notice(), notice(), notice(true)];
+    for (const item of items) hub.publish(item);
+    expect(one.next(never)).toBe(items[0]);
+    two[Symbol.dispose]();
+    expect(hub.unheard()).toEqual([]);
+    for (let times = 0; times < 2; times += 1) one[Symbol.dispose]();
+    expect(hub.unheard()).toEqual([items[1]]);
   });
 
   it("wakes a waiting subscriber, and lets one go whose signal fires", async () => {
@@ -56,15 +79,21 @@ describe("a fan-out", () => {
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
         const from = source();
         const hub = createFanOut(from);
-        const readers: { subscription: Subscription; expected: ProcessNotice[] }[] = [];
+        // What a reader may be behind: as much as anyone, or what it began with and the piece that stopped the source.
+        const readers: { subscription: Subscription; expected: ProcessNotice[]; most: number }[] = [];
+        let unheard: ProcessNotice[] = [];
         for (const action of steps) {
-          if (action.kind === "subscribe") readers.push({ subscription: hub.subscribe(), expected: [] });
+          if (action.kind === "subscribe") {
+            const expected = unheard.splice(0);
+            readers.push({ subscription: hub.subscribe(), expected, most: Math.max(64, expected.length + 1) });
+          }
           const reader = "who" in action ? readers[action.who] : undefined;
           if (action.kind === "publish") {
             // A source that is held up publishes nothing.
             for (let count = 0; count < action.count && !from.paused; count += 1) {
               const item = notice();
               for (const { expected } of readers) expected.push(item);
+              if (readers.length === 0) unheard.push(item);
               hub.publish(item);
             }
           }
@@ -76,10 +105,11 @@ describe("a fan-out", () => {
           if (action.kind === "leave" && reader !== undefined) {
             reader.subscription[Symbol.dispose]();
             readers.splice(readers.indexOf(reader), 1);
+            if (readers.length === 0) unheard = reader.expected;
           }
           const behind = Math.max(0, ...readers.map(({ expected }) => expected.length));
-          expect(behind).toBeLessThanOrEqual(64);
-          if (behind === 64) expect(from.paused).toBe(true);
+          for (const { expected, most } of readers) expect(expected.length).toBeLessThanOrEqual(most);
+          if (action.kind === "publish" && behind >= 64) expect(from.paused).toBe(true);
           if (behind <= 32) expect(from.paused).toBe(false);
         }
       }),

@@ -4,6 +4,9 @@ import type { ProcessNotice } from "./event-frames.ts";
 const CAPACITY = 64;
 /** The command goes on when every subscriber has come down to this. */
 const LOW_WATER = 32;
+/** Output that is kept while nobody subscribes: bytes, and the pieces they came in. */
+const MAX_UNHEARD_BYTES = 256 * 1024;
+const MAX_UNHEARD_NOTICES = 2048;
 
 /** What a fan-out holds up while a subscriber is behind. */
 export interface Source {
@@ -17,10 +20,13 @@ export interface Subscription extends Disposable {
   next(signal: AbortSignal): ProcessNotice | undefined | Promise<ProcessNotice | undefined>;
 }
 
-/** Hands each notice to all subscribers. Without subscribers notices are dropped. */
+/** Hands each notice to all subscribers. Without any, the newest output is kept for the next one. */
 export interface FanOut {
   publish(notice: ProcessNotice): void;
+  /** Begins with what nobody has heard. */
   subscribe(): Subscription;
+  /** The newest output that no subscriber took. */
+  unheard(): readonly ProcessNotice[];
 }
 
 interface Subscriber {
@@ -30,11 +36,23 @@ interface Subscriber {
 
 /**
  * A slow subscriber holds up the source, so at most {@link CAPACITY} notices (and what one read brings) wait for each.
- * A subscriber that leaves, at any moment and in any order, no longer counts.
+ * A subscriber that leaves, at any moment and in any order, no longer counts; what waited for the last one is kept.
  */
 export function createFanOut(source: Source): FanOut {
   const subscribers = new Set<Subscriber>();
+  let unheard: ProcessNotice[] = [];
+  let unheardBytes = 0;
   let paused = false;
+
+  /** The oldest goes first: a command that nobody follows neither stops nor fills the memory. */
+  function keep(notice: ProcessNotice): void {
+    if (notice.isEnd) return;
+    unheard.push(notice);
+    unheardBytes += notice.size;
+    while (unheardBytes > MAX_UNHEARD_BYTES || unheard.length > MAX_UNHEARD_NOTICES) {
+      unheardBytes -= unheard.shift()?.size ?? 0;
+    }
+  }
 
   function settle(): void {
     if (!paused) return;
@@ -44,7 +62,9 @@ export function createFanOut(source: Source): FanOut {
   }
 
   function subscribe(): Subscription {
-    const queue: ProcessNotice[] = [];
+    const queue = unheard;
+    unheard = [];
+    unheardBytes = 0;
     let ended = false;
     let wake: (() => void) | undefined;
     const subscriber: Subscriber = {
@@ -83,7 +103,8 @@ export function createFanOut(source: Source): FanOut {
         return queue.length > 0 ? take() : wait(signal);
       },
       [Symbol.dispose]() {
-        subscribers.delete(subscriber);
+        if (!subscribers.delete(subscriber)) return;
+        if (subscribers.size === 0) queue.forEach(keep);
         queue.length = 0;
         settle();
       },
@@ -92,6 +113,7 @@ export function createFanOut(source: Source): FanOut {
 
   return {
     publish(notice) {
+      if (subscribers.size === 0) keep(notice);
       let full = false;
       for (const subscriber of subscribers) {
         subscriber.queue.push(notice);
@@ -104,5 +126,6 @@ export function createFanOut(source: Source): FanOut {
       }
     },
     subscribe,
+    unheard: () => unheard,
   };
 }

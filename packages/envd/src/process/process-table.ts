@@ -18,6 +18,8 @@ export interface RunningProcess {
 export interface EndedProcess {
   readonly pid: number;
   readonly end: ProcessNotice;
+  /** What it wrote while nobody followed it. */
+  readonly output: FanOut;
 }
 
 /** The commands of the guest by pid and tag. */
@@ -52,7 +54,7 @@ export function createProcessTable(exitRetentionMs: number): ProcessTable {
     end(process, status) {
       const { pid } = process.child;
       const { tag } = process;
-      const entry: EndedProcess = { pid, end: endNotice(status) };
+      const entry: EndedProcess = { pid, end: endNotice(status), output: process.output };
       if (byPid.get(pid) === process) {
         byPid.delete(pid);
         ended.set(pid, entry);

@@ -140,8 +140,10 @@ export function createProcessService(options: ProcessServiceOptions): ProcessSer
       async connect({ process }, call, stream) {
         const ended = table.findEnded(process);
         if (ended !== undefined) {
-          await stream.sendFrame(startNotice(ended.pid).frame(stream.codec));
-          await stream.sendFrame(ended.end.frame(stream.codec));
+          // It stays for others who ask how the command went: an answer may get lost on its way.
+          for (const notice of [startNotice(ended.pid), ...ended.output.unheard(), ended.end]) {
+            await stream.sendFrame(notice.frame(stream.codec));
+          }
           return;
         }
         const { child, output } = table.find(process);
