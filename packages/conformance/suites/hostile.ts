@@ -6,6 +6,8 @@ import type { HostileContext, HostileRow } from "./hostile/context.ts";
 import { hangupRows } from "./hostile/hangup-rows.ts";
 import { headerRows } from "./hostile/header-rows.ts";
 import { splitRows } from "./hostile/split-rows.ts";
+import { http2Rows } from "./hostile/http2-rows.ts";
+import { poolRows } from "./hostile/pool-rows.ts";
 import { promptRows, streamRows } from "./hostile/stream-rows.ts";
 import { tableRows } from "./hostile/table-rows.ts";
 import { NODE_TRICK_PORTS, upgradeRows } from "./hostile/upgrade-rows.ts";
@@ -42,6 +44,8 @@ export function hostileLanes(choices: HostileChoices): HostileLanes {
         ...splitRows(context),
         ...headerRows(context),
         ...promptRows(context),
+        ...http2Rows(context),
+        ...poolRows(context),
       ]),
       lane(choices, { tricks: NODE_TRICK_PORTS }, (context) => [...upgradeRows(context), ...hangupRows(context)]),
     ],

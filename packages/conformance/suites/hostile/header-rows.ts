@@ -62,7 +62,13 @@ export function headerRows(context: HostileContext): readonly HostileRow[] {
       (rig) => ownPaths(rig),
       true,
     ),
-    rigRow(context, "H55", "targets arrive as they were written, on requests and upgrades", (rig) => targets(rig), true),
+    rigRow(
+      context,
+      "H55",
+      "targets arrive as they were written, on requests and upgrades",
+      (rig) => targets(rig),
+      true,
+    ),
     rigRow(context, "H56", "a closed port is a JSON 502 for whoever asks, however", (rig) => closedPort(rig), true),
     {
       id: "H57",
@@ -103,7 +109,9 @@ async function stripped(rig: HostileRig): Promise<void> {
   const lines = Object.entries(hostile)
     .map(([name, value]) => `${name}: ${value}\r\n`)
     .join("");
-  const rest = "4\r\nbody\r\n0\r\nX-API-Key: " + `${keys.one}\r\nX-Access-Token: ${rig.token}\r\nAuthorization: x\r\nX-Sum: 1\r\n\r\n`;
+  const rest =
+    "4\r\nbody\r\n0\r\nX-API-Key: " +
+    `${keys.one}\r\nX-Access-Token: ${rig.token}\r\nAuthorization: x\r\nX-Sum: 1\r\n\r\n`;
   const plain = `POST /strip-a HTTP/1.1\r\nHost: ${rig.host()}\r\n${lines}Connection: close, X-Secret, Cookie2\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n${rest}`;
   const upgrade = `GET /strip-b HTTP/1.1\r\nHost: ${rig.host()}\r\n${lines}Connection: Upgrade, X-Secret\r\nUpgrade: websocket\r\n\r\n`;
   await talk(rig.proxyPort, [Buffer.from(plain)]);
@@ -131,8 +139,14 @@ async function stripped(rig: HostileRig): Promise<void> {
     const { headers } = request;
     const named = tag === "strip-c" ? [] : ["x-secret"];
     const gone = [
-      ...["x-api-key", "x-access-token", "proxy-authorization", "proxy-connection", "keep-alive", "forwarded"],
-      ...["http2-settings", ...named],
+      "x-api-key",
+      "x-access-token",
+      "proxy-authorization",
+      "proxy-connection",
+      "keep-alive",
+      "forwarded",
+      "http2-settings",
+      ...named,
     ];
     for (const name of gone) {
       assert.equal(fieldOf(headers, name), undefined, `${tag}: the guest saw ${name}`);
@@ -202,9 +216,30 @@ async function forms(rig: HostileRig): Promise<void> {
 
 async function oddIds(rig: HostileRig): Promise<void> {
   const ids = [
-    ...["../../v1/claim", "..", ".", "/", "a/b", "a/ports/22", "?x=y", "#", "%2e%2e%2f", "%0d%0aX:%20y", "sb_%00"],
-    ...["sb;x", "sb x", "é", "\xff", "*", "sb_a@203.0.113.1", "203.0.113.1:80", "[::1]", "__proto__", "constructor"],
-    ...["sb_".padEnd(100_000, "a"), rig.sandbox.sandboxID.toUpperCase(), ` ${"\t"} x`],
+    "../../v1/claim",
+    "..",
+    ".",
+    "/",
+    "a/b",
+    "a/ports/22",
+    "?x=y",
+    "#",
+    "%2e%2e%2f",
+    "%0d%0aX:%20y",
+    "sb_%00",
+    "sb;x",
+    "sb x",
+    "é",
+    "ÿ",
+    "*",
+    "sb_a@203.0.113.1",
+    "203.0.113.1:80",
+    "[::1]",
+    "__proto__",
+    "constructor",
+    "sb_".padEnd(1e5, "a"),
+    rig.sandbox.sandboxID.toUpperCase(),
+    ` 	 x`,
   ];
   const routes = (): string[] =>
     rig.node
@@ -236,8 +271,24 @@ async function ownPaths(rig: HostileRig): Promise<void> {
     assert.equal(seen.target, path);
   }
   const internal = [
-    ...["/init", "/INIT", "/init/", "//init", "/./init", "/x/../init", "/%69nit", "/init%2F", "/%2e/init", "/init?x=y"],
-    ...["/freeze", "/unfreeze", "/fsfreeze", "/fsthaw", "/collapse", "/upgrade", "/Upgrade//", "/x/%2e%2e/upgrade"],
+    "/init",
+    "/INIT",
+    "/init/",
+    "//init",
+    "/./init",
+    "/x/../init",
+    "/%69nit",
+    "/init%2F",
+    "/%2e/init",
+    "/init?x=y",
+    "/freeze",
+    "/unfreeze",
+    "/fsfreeze",
+    "/fsthaw",
+    "/collapse",
+    "/upgrade",
+    "/Upgrade//",
+    "/x/%2e%2e/upgrade",
   ];
   for (const path of internal) {
     for (const method of ["GET", "POST"]) {
@@ -249,7 +300,10 @@ async function ownPaths(rig: HostileRig): Promise<void> {
   }
   const health = await callProxy(proxyUrl, "GET", "/healthz", {});
   assert.equal(health.status, 204);
-  assert.ok(!rig.guest.seen("").some((request) => /^\/+(?:init|upgrade)\/*$/i.test(request.target)), "an internal path came through");
+  assert.ok(
+    !rig.guest.seen("").some((request) => /^\/+(?:init|upgrade)\/*$/i.test(request.target)),
+    "an internal path came through",
+  );
 }
 
 async function targets(rig: HostileRig): Promise<void> {

@@ -59,7 +59,9 @@ export function promptRows(context: HostileContext): readonly HostileRow[] {
 async function silent(rig: HostileRig): Promise<void> {
   rig.guest.on("silent", {
     onEnd: (_request, { socket }) => {
-      socket.write("HTTP/1.1 200 OK\r\nContent-Type: application/connect+json\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n");
+      socket.write(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/connect+json\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n",
+      );
       setTimeout(() => socket.write("1\r\nb\r\n0\r\n\r\n"), SILENT_MS);
     },
   });
@@ -234,7 +236,10 @@ async function slowHeads(rig: HostileRig): Promise<void> {
   }
   await waiting;
   // What has not sent a byte of a request is closed without an answer, or kept by the control plane's own limit.
-  assert.ok([...statuses.keys()].every((status) => [0, 408].includes(status)), `statuses ${[...statuses].join(" ")}`);
+  assert.ok(
+    [...statuses.keys()].every((status) => [0, 408].includes(status)),
+    `statuses ${[...statuses].join(" ")}`,
+  );
   assert.ok((statuses.get(408) ?? 0) >= 100, `408s: ${statuses.get(408)}`);
   assert.ok(Math.max(...ends) < HEAD_LIMIT_MS + LATE_MS, `the last one lasted ${Math.max(...ends)} ms`);
 }
@@ -319,7 +324,9 @@ async function encodings(rig: HostileRig): Promise<void> {
       const packed = request.target.endsWith("gzip");
       const body = packed ? gzip : Buffer.from(text);
       const coding = packed ? "Content-Encoding: gzip\r\n" : "";
-      socket.write(`HTTP/1.1 200 OK\r\nContent-Type: application/connect+json\r\n${coding}Content-Length: ${body.length}\r\n\r\n`);
+      socket.write(
+        `HTTP/1.1 200 OK\r\nContent-Type: application/connect+json\r\n${coding}Content-Length: ${body.length}\r\n\r\n`,
+      );
       socket.write(body);
     },
   });
@@ -333,7 +340,11 @@ async function encodings(rig: HostileRig): Promise<void> {
       await new Promise((resolve) => socket.once("end", resolve));
       socket.destroy();
       const [answer] = answersIn(Buffer.concat(chunks));
-      assert.equal(answer?.headers.get("content-encoding"), kind === "gzip" ? "gzip" : undefined, `${kind} for ${accept}`);
+      assert.equal(
+        answer?.headers.get("content-encoding"),
+        kind === "gzip" ? "gzip" : undefined,
+        `${kind} for ${accept}`,
+      );
       assert.ok(answer?.body.equals(kind === "gzip" ? gzip : Buffer.from(text)), `${kind} for ${accept}: the body`);
       const [request] = rig.guest.seen(`/encoded/${kind}`).slice(-1);
       const asked = request?.headers.find((_value, index, all) => all[index - 1]?.toLowerCase() === "accept-encoding");
