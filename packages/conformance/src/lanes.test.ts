@@ -35,3 +35,13 @@ it("lets the others end before it says which lane broke off", async () => {
   await expect(runLanes([broken, other], 1)).rejects.toThrow("broken: no node");
   expect(log).toEqual(["other"]);
 });
+
+it("begins with the lanes that mostly wait", async () => {
+  const log: string[] = [];
+  const lanes = ["a", "mesh", "b"].map((name) => lane(name, log));
+  for (const { end } of lanes) {
+    end();
+  }
+  await runLanes(lanes, 1);
+  expect(log).toEqual(["mesh", "a", "b"]);
+});
