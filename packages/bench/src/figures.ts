@@ -27,7 +27,7 @@ export interface Figure {
 }
 
 /** Units of figures. */
-export type Unit = "ns" | "us" | "ms" | "B" | "/s" | "count" | "x";
+export type Unit = "ns" | "us" | "ms" | "B" | "/s" | "MB/s" | "count" | "x";
 
 /** Whether a figure meets its bar; `undefined` when it has none. A missing ratio meets none. */
 export function met(figure: Figure): boolean | undefined {

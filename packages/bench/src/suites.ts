@@ -1,7 +1,12 @@
 import type { Suite } from "./suite.ts";
+import { bulkSuite } from "./suites/bulk.ts";
 import { createSuite } from "./suites/create.ts";
+import { firstCommandSuite } from "./suites/first-command.ts";
+import { idleStreamsSuite } from "./suites/idle-streams.ts";
 import { listSuite } from "./suites/list.ts";
+import { parallelCommandsSuite } from "./suites/parallel-commands.ts";
 import { pollSuite } from "./suites/poll.ts";
+import { proxySuite } from "./suites/proxy.ts";
 import { storeSuite } from "./suites/store.ts";
 import { ticksSuite } from "./suites/ticks.ts";
 import { verbsSuite } from "./suites/verbs.ts";
@@ -16,4 +21,9 @@ export const SUITES: readonly Suite[] = [
   createSuite,
   verbsSuite,
   ticksSuite,
+  proxySuite,
+  bulkSuite,
+  parallelCommandsSuite,
+  idleStreamsSuite,
+  firstCommandSuite,
 ];

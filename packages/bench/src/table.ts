@@ -7,6 +7,7 @@ const UNITS: Readonly<Record<Unit, string>> = {
   ms: "ms",
   B: "B",
   "/s": "/s",
+  "MB/s": "MB/s",
   count: "",
   x: "×",
 };

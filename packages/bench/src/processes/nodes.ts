@@ -1,7 +1,8 @@
 import { createServer } from "node:net";
-import type { AddressInfo, Server } from "node:net";
+import type { Server } from "node:net";
 import { answerCalls } from "../remote.ts";
 import type { FleetSize } from "../fleet.ts";
+import { listen } from "../listen.ts";
 import type { RowOrder } from "../node-replies.ts";
 import { ScriptedNode } from "./scripted-node.ts";
 
@@ -27,13 +28,6 @@ export interface NodesCalls {
 }
 
 const nodes = new Map<string, { readonly node: ScriptedNode; readonly server: Server }>();
-
-function listen(server: Server): Promise<string> {
-  return new Promise((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => resolve(`127.0.0.1:${(server.address() as AddressInfo).port}`));
-  });
-}
 
 const calls: NodesCalls = {
   serve: async (mesh) => {
