@@ -31,6 +31,16 @@ async function main(): Promise<number> {
     skipFails: process.env["CI"] === "true",
   });
   const begun = performance.now();
+  const versions = new Map<string, string>();
+  const keepResults = async (): Promise<void> => {
+    if (args.writeResults && args.node === undefined) {
+      const outcome = { results: collector.results, versions, limits: known };
+      await writeResults(mergeResults(await readResults(), outcome, listedRows()));
+      say(
+        "\nresults.json holds these outcomes now: node --conditions=@org/source scripts/compatibility.ts --write shows them in docs/",
+      );
+    }
+  };
   await using set = new ProcessSet();
   const undo = new Set<() => Promise<void>>();
   // Without this a Ctrl-C would leave nodes and their guests behind, and what was made at nodes of others.
@@ -39,14 +49,13 @@ async function main(): Promise<number> {
     ["SIGTERM", 143],
   ] as const) {
     process.once(signal, () => {
-      void Promise.allSettled([...undo].map((undone) => undone()))
+      void Promise.allSettled([keepResults(), ...[...undo].map((undone) => undone())])
         .then(() => set[Symbol.asyncDispose]())
         .finally(() => process.exit(code));
     });
   }
   process.once("exit", () => set.killAllNow());
 
-  const versions = new Map<string, string>();
   let broke: Error | undefined;
   try {
     await run({ set, programs, args, collector, say, undo, versions });
@@ -69,11 +78,7 @@ async function main(): Promise<number> {
   if (broke !== undefined) {
     say(`\nthe run broke off: ${broke.message}`);
   }
-  if (args.writeResults && args.node === undefined) {
-    const outcome = { results: collector.results, versions, limits: known };
-    await writeResults(mergeResults(await readResults(), outcome, listedRows()));
-    say("\nresults.json holds these outcomes now: node scripts/compatibility.ts --write shows them in docs/");
-  }
+  await keepResults();
   say(`\n${Math.round((performance.now() - begun) / 1_000)} s`);
   const { passed, failed, limits } = collector.totals();
   if (limits > 0) {
