@@ -81,6 +81,11 @@ const steps: Step[] = [
     fix: "pnpm cruise",
   },
   { name: "unused and undeclared", command: ["knip"], fix: "remove what nothing uses, declare what is imported" },
+  {
+    name: "compatibility page",
+    command: ["node", "--conditions=@org/source", "scripts/compatibility.ts"],
+    fix: "run what the lines name with --write-results, then scripts/compatibility.ts --write",
+  },
   ...(await packageSteps()),
 ];
 
