@@ -16,6 +16,7 @@ import { serviceRoutes } from "./operations/service.ts";
 import { templateRoutes } from "./operations/templates.ts";
 import type { Route } from "./route.ts";
 import { superseded, unsupported } from "./routes/refused.ts";
+import type { Settings } from "./options.ts";
 import type { Service } from "./service.ts";
 
 type Handler = (call: Call) => Answer | Promise<Answer>;
@@ -67,7 +68,7 @@ function pathOf(context: Context): string {
 }
 
 /** Every route of the API, in the order in which their paths are tried. */
-export function routesOf({ settings }: Pick<Service, "settings">): readonly Route[] {
+export function routesOf({ settings }: { readonly settings: Pick<Settings, "authenticated"> }): readonly Route[] {
   const routes: Route[] = [...sandboxRoutes, ...templateRoutes, ...buildRoutes];
   routes.push(...serviceRoutes(routes, settings));
   return routes;
@@ -193,9 +194,12 @@ export function createApp(service: Service): Hono {
     app.all(tree, refused);
     app.all(`${tree}/*`, refused);
   }
-  const single = [...UNSUPPORTED, ...SUPERSEDED].map(([, path]) => path);
-  for (const path of new Set([...routes.map((route) => route.path), ...single])) {
-    app.all(honoPath(path), open(path, failure(405, "method not allowed")));
+  const allowed = new Map<string, string[]>([...UNSUPPORTED, ...SUPERSEDED].map(([, path]) => [path, []]));
+  for (const { method, path } of routes) {
+    allowed.set(path, [...(allowed.get(path) ?? []), ...(method === "GET" ? ["GET", "HEAD"] : [method])]);
+  }
+  for (const [path, methods] of allowed) {
+    app.all(honoPath(path), open(path, failure(405, "method not allowed", { allow: methods.join(", ") })));
   }
   // A route of its own, and not only Hono's handler for unknown paths, which an application around this one replaces.
   app.all("*", open("*", failure(404, "not found")));

@@ -117,7 +117,7 @@ export const nextToken: QueryParameter<string | undefined> = anyText(
 const filters = {
   state: commaList(
     "Only those in one of these states; a repeated parameter adds to them.",
-    { items: { type: "string", enum: ["running", "paused"] } },
+    { items: { type: "string", enum: ["running", "paused"] }, minItems: 1 },
     statesOf,
   ),
   metadata: parsed(

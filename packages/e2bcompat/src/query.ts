@@ -119,7 +119,12 @@ export function anyText(
     read(text, name) {
       const value = text.get(name) ?? undefined;
       // JSON Schema counts characters, and not their halves.
-      if (maxLength !== undefined && value !== undefined && value.length > maxLength && Array.from(value).length > maxLength) {
+      if (
+        maxLength !== undefined &&
+        value !== undefined &&
+        value.length > maxLength &&
+        Array.from(value).length > maxLength
+      ) {
         throw bad(name, `at most ${maxLength} characters`);
       }
       return value === "" ? undefined : value;
@@ -136,7 +141,7 @@ export function parsed<T>(
   return { about, schema, required: false, read: (text, name) => parse(text.get(name) ?? undefined, name) };
 }
 
-/** Several texts in one, separated by commas; a repeated parameter adds to them. */
+/** Several texts in one, separated by commas; a repeated parameter adds to them, and an empty one has one empty text. */
 export function commaList<T>(
   about: string,
   schema: JsonSchema,

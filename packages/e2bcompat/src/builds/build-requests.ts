@@ -27,22 +27,31 @@ export const templateRequest: z.ZodType<TemplateRequest> = z.object({
 
 /** `POST /v2/templates/{templateID}/builds/{buildID}`. Nothing is cached, so that `force` changes nothing. */
 export interface BuildStart {
-  readonly fromImage?: Maybe<string>;
-  readonly fromTemplate?: Maybe<string>;
-  readonly fromImageRegistry?: Maybe<object>;
+  readonly fromImage: string;
+  readonly fromTemplate?: Maybe<"">;
+  readonly fromImageRegistry?: Maybe<never>;
   readonly steps?: Maybe<readonly RawStep[]>;
   readonly startCmd?: Maybe<string>;
   readonly readyCmd?: Maybe<string>;
 }
 
 export const buildStart: z.ZodType<BuildStart> = z.object({
-  fromImage: z.string().nullish(),
-  fromTemplate: z.string().nullish(),
-  fromImageRegistry: z.looseObject({}).nullish(),
+  // First, since clients that ask for one of these name no image.
+  fromTemplate: z
+    .literal("", {
+      error: ({ input }) =>
+        typeof input === "string" ? "is not supported: build from an image of a pool" : "want a string",
+    })
+    .nullish(),
+  fromImageRegistry: z.null({ error: "is not supported: images are those that pools serve" }).optional(),
+  fromImage: z
+    .string({ error: ({ input }) => (input === undefined || input === null ? "an image is required" : undefined) })
+    .regex(/\S/, { error: "an image is required" })
+    .describe("A pool image, or an alias of one."),
   steps: z
     .array(
       z.object({
-        type: z.string(),
+        type: z.string().describe("RUN, ENV, WORKDIR, USER or COPY."),
         args: z.array(z.string()).nullish(),
         filesHash: z.string().nullish(),
       }),

@@ -47,17 +47,8 @@ export function requestBuild(service: Service, call: Call, body: TemplateRequest
   return json(202, buildRequestReply(record));
 }
 
-function refuseUnsupported({ fromTemplate, fromImageRegistry, fromImage }: BuildStart): string {
-  if ((fromTemplate ?? "") !== "") {
-    throw new E2bError("bad_request", "fromTemplate is not supported: build from an image of a pool");
-  }
-  if ((fromImageRegistry ?? undefined) !== undefined) {
-    throw new E2bError("bad_request", "fromImageRegistry is not supported: images are those that pools serve");
-  }
-  const image = (fromImage ?? "").trim();
-  if (image === "") {
-    throw new E2bError("bad_request", "fromImage: an image is required");
-  }
+function imageOf({ fromImage }: BuildStart): string {
+  const image = fromImage.trim();
   if (image.startsWith(BUILT_PREFIX)) {
     throw new E2bError("bad_request", "fromImage: a built template is no image");
   }
@@ -67,7 +58,7 @@ function refuseUnsupported({ fromTemplate, fromImageRegistry, fromImage }: Build
 /** `POST /v2/templates/{templateID}/builds/{buildID}`: answers while the build goes on. */
 export function startBuild(service: Service, call: Call, asked: string, buildId: string, body: BuildStart): Answer {
   const builds = buildsOf(service);
-  const image = refuseUnsupported(body);
+  const image = imageOf(body);
   const steps = parseSteps(body.steps ?? []);
   if (service.uploads === undefined && steps.some(({ kind }) => kind === "COPY")) {
     throw new E2bError("bad_request", "steps: COPY needs an upload store: set --e2b-build-dir");

@@ -2,9 +2,11 @@ import { createStore } from "@org/scale";
 import type { Logger, PoolCapacity, PromotedTemplate, SandboxStore } from "@org/scale";
 import { ScriptedNodes, StaticInventorySource } from "@org/scale/testing";
 import type { ScriptedCall, ScriptedNode } from "@org/scale/testing";
+import { routesOf } from "../app.ts";
 import type { ServerOptions } from "../options.ts";
 import { createServer } from "../server.ts";
 import type { E2bServer } from "../server.ts";
+import { createFinder, mustConform } from "./conform.ts";
 
 /** One log line as a test sees it. */
 interface LogLine {
@@ -49,6 +51,8 @@ export const IMAGE = "e2b-rt:24.04";
 export const NODE = "10.0.0.2:27777";
 export const KEY_1 = "e2b_1111";
 export const KEY_2 = "e2b_2222";
+
+const findOperation = createFinder(routesOf({ settings: { authenticated: true } }));
 
 /** A fleet of scripted nodes with the API in front of it. */
 export interface Fleet {
@@ -113,7 +117,13 @@ export function createFleet(options: FleetOptions = {}): Fleet {
       headers,
       ...(text === undefined ? {} : { body: text }),
     });
-    return read(await e2b.fetch(request));
+    const reply = await read(await e2b.fetch(request));
+    const [at = ""] = path.split("?");
+    const operation = findOperation(method, at);
+    if (operation !== undefined) {
+      mustConform(operation, { method, path: at, ...reply });
+    }
+    return reply;
   };
   return {
     nodes,

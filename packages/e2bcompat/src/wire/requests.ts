@@ -9,16 +9,20 @@ interface StringMapOptions {
   readonly value?: RegExp;
 }
 
-/** An object of strings. A record schema would drop the key `__proto__` without a word. */
+/** Half a character can be written in JSON; nodes make another one of it, and the same one of all. */
+function fits(text: unknown, form: RegExp | undefined): boolean {
+  return typeof text === "string" && text.isWellFormed() && (form?.test(text) ?? true);
+}
+
+/** An object of strings in well-formed Unicode. A record schema would drop the key `__proto__` without a word. */
 function stringMap({ want, name, value }: StringMapOptions): z.ZodType<Readonly<Record<string, string>>> {
-  const fits = (input: unknown): boolean =>
+  const isMap = (input: unknown): boolean =>
     typeof input === "object" &&
     input !== null &&
     !Array.isArray(input) &&
-    Object.entries(input).every(
-      ([key, entry]) => typeof entry === "string" && (name?.test(key) ?? true) && (value?.test(entry) ?? true),
-    );
-  return z.custom<Readonly<Record<string, string>>>(fits, { error: `want an object ${want}` }).meta({
+    Object.entries(input).every(([key, entry]) => fits(key, name) && fits(entry, value));
+  const error = `want an object ${want}, all in well-formed Unicode`;
+  return z.custom<Readonly<Record<string, string>>>(isMap, { error }).meta({
     type: "object",
     ...(name === undefined ? {} : { propertyNames: { pattern: name.source } }),
     additionalProperties: { type: "string", ...(value === undefined ? {} : { pattern: value.source }) },
@@ -32,8 +36,6 @@ function nothing(why: string): z.ZodType<object> {
 
 const HERE = "is not supported by this deployment";
 const seconds = z.int32().nonnegative();
-/** Half a character can be written in JSON; nodes make another one of it, and the same one of all. */
-const WELL_FORMED = /^[^\ud800-\udfff]*$/u;
 const withMemory = z.literal(true, {
   error: ({ input }) => (input === false ? "false is not supported: a sandbox pauses with its memory" : undefined),
 });
@@ -50,7 +52,7 @@ export interface CreateSandbox {
   readonly autoPauseMemory?: Maybe<never>;
   readonly autoResume?: Maybe<{ readonly enabled?: Maybe<boolean> }>;
   readonly network?: Maybe<object>;
-  readonly volumeMounts?: Maybe<readonly unknown[]>;
+  readonly volumeMounts?: Maybe<readonly never[]>;
   readonly mcp?: Maybe<object>;
   readonly iam?: Maybe<object>;
 }
@@ -62,17 +64,13 @@ export const createSandbox: z.ZodType<CreateSandbox> = z
       .regex(/\S/, { error: "a template is required" })
       .describe("An alias, a pool image, the id of a snapshot, or a built template as `name` or `name:tag`."),
     timeout: seconds.nullish().describe("Length of the lease in seconds; 0 leaves it to the node."),
-    metadata: stringMap({
-      want: "whose values are strings, all in well-formed Unicode",
-      name: WELL_FORMED,
-      value: WELL_FORMED,
-    })
+    metadata: stringMap({ want: "whose values are strings" })
       .nullish()
-      .describe("Kept with the sandbox."),
+      .describe("Kept with the sandbox. Nodes take 16 pairs, with keys of printable ASCII without `=` and `&`."),
     envVars: stringMap({
-      want: "of variables: names without `=` and NUL, values that are strings without NUL, all in well-formed Unicode",
-      name: /^[^=\0\ud800-\udfff]+$/u,
-      value: /^[^\0\ud800-\udfff]*$/u,
+      want: "of variables: names without `=` and NUL, values that are strings without NUL",
+      name: /^[^=\u0000]+$/,
+      value: /^[^\u0000]*$/,
     })
       .nullish()
       .describe("What its commands start with. Needs a deployment with a secret."),
@@ -90,7 +88,10 @@ export const createSandbox: z.ZodType<CreateSandbox> = z
       .nullish()
       .describe("Any value: a request with its token wakes a paused sandbox."),
     network: nothing("is not supported: network rules are not available in this deployment").nullish(),
-    volumeMounts: z.array(z.unknown()).max(0, { error: HERE }).nullish(),
+    volumeMounts: z
+      .array(z.never({ error: HERE }))
+      .max(0, { error: HERE })
+      .nullish(),
     mcp: nothing(HERE).nullish(),
     iam: nothing(HERE).nullish(),
   })
