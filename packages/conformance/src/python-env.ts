@@ -12,7 +12,10 @@ export type PythonEnv =
   | { readonly kind: "ready"; readonly python: string; readonly version: string }
   | { readonly kind: "absent"; readonly reason: string };
 
-const INSTALL_LIMIT_MS = 180_000;
+const INSTALL_LIMIT_MS = 600_000;
+
+/** What is taken in whatever version the package index has. */
+const FLOATING: readonly string[] = ["newest", "schemathesis"];
 
 /** The code interpreter's client, with the SDK that it was released for. */
 const CODE_INTERPRETER: readonly string[] = [
@@ -21,7 +24,8 @@ const CODE_INTERPRETER: readonly string[] = [
 ];
 
 /**
- * Makes (once) a virtual environment with a version of the Python SDK, or with the client of the code interpreter.
+ * Makes (once) a virtual environment with a version of the Python SDK, with the client of the code interpreter, or with
+ * `schemathesis`.
  * `newest` is whatever the package index has; it is looked up again when the environment is older than a day.
  */
 export async function pythonEnv(set: ProcessSet, wanted: string): Promise<PythonEnv> {
@@ -54,6 +58,7 @@ export async function pythonEnv(set: ProcessSet, wanted: string): Promise<Python
   }
   const [major = 0, minor = 0] = found.stdout.trim().split(".").map(Number);
   const needed = wanted === "newest" || wanted === "code-interpreter" ? 11 : 10;
+  const main = wanted === "schemathesis" ? wanted : "e2b";
   if (major !== 3 || minor < needed) {
     return absent(`${base} is ${found.stdout.trim()}: e2b ${wanted} needs Python 3.${needed} or newer`);
   }
@@ -63,21 +68,21 @@ export async function pythonEnv(set: ProcessSet, wanted: string): Promise<Python
     return absent(`${base} cannot make a virtual environment (install python3-venv): ${made.failed.slice(-200)}`);
   }
   const requirements =
-    wanted === "code-interpreter" ? CODE_INTERPRETER : [wanted === "newest" ? "e2b" : `e2b==${wanted}`];
+    wanted === "code-interpreter" ? CODE_INTERPRETER : [FLOATING.includes(wanted) ? main : `e2b==${wanted}`];
   const pip = await run(python, ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", ...requirements]);
   if (pip.failed !== undefined) {
     return absent(
       `pip cannot install ${requirements.join(", ")} (is a package index reachable?): ${pip.failed.slice(-200)}`,
     );
   }
-  const version = await run(python, ["-c", "from importlib.metadata import version; print(version('e2b'))"]);
+  const version = await run(python, ["-c", `from importlib.metadata import version; print(version('${main}'))`]);
   if (version.failed !== undefined) {
     return absent(`e2b ${wanted} was installed but cannot be read: ${version.failed.slice(-200)}`);
   }
   await mkdir(dir, { recursive: true });
   await writeFile(
     marker,
-    JSON.stringify({ version: version.stdout.trim(), at: Date.now(), pinned: wanted !== "newest" }),
+    JSON.stringify({ version: version.stdout.trim(), at: Date.now(), pinned: !FLOATING.includes(wanted) }),
   );
   return { kind: "ready", python, version: version.stdout.trim() };
 }

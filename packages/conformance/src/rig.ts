@@ -22,7 +22,7 @@ export interface RigFacts {
   readonly domain: string;
   /**
    * Keys of the namespaces `ns1`, `ns2` and `ns3`; the last one is for rows that count what a namespace holds. Those of
-   * `ns4` and `ns5` have limits: one sandbox at a time, and two creates in a minute.
+   * `ns4` and `ns5` have limits: one sandbox at a time, and two creates in a minute; that of `ns6` bounds what generated requests make.
    */
   readonly keys: {
     readonly one: string;
@@ -30,6 +30,7 @@ export interface RigFacts {
     readonly three: string;
     readonly limited: string;
     readonly rated: string;
+    readonly fuzzed: string;
   };
   /** Image behind the alias `base`. */
   readonly image: string;
@@ -77,6 +78,7 @@ const API_KEYS = {
   three: "e2b_33333333333333333333333333333333",
   limited: "e2b_44444444444444444444444444444444",
   rated: "e2b_55555555555555555555555555555555",
+  fuzzed: "e2b_66666666666666666666666666666666",
 } as const;
 
 /** How long a service may take to start and to fill its pools while other lanes keep the processors busy. */
@@ -135,6 +137,7 @@ export async function writeRigFiles(label: string, aliases: string = PLAIN_ALIAS
       `${API_KEYS.three} ns3`,
       `${API_KEYS.limited} ns4 max_sandboxes=1`,
       `${API_KEYS.rated} ns5 create_per_minute=2`,
+      `${API_KEYS.fuzzed} ns6 max_sandboxes=8`,
       "",
     ].join("\n"),
     { mode },

@@ -8,6 +8,7 @@ import { CONTROL_SUITES, controlLanes } from "./control-run.ts";
 import { dataLanes } from "./data-run.ts";
 import { listedRows } from "./harness-catalogue.ts";
 import { type HarnessRow, runHarnessRows } from "./harness-rows.ts";
+import { runFuzzSuite } from "./fuzz-run.ts";
 import { runHostileSuite } from "./hostile-run.ts";
 import { isInterpreterClient, runInterpreterSuite } from "./interpreter-run.ts";
 import { type Lane, runLanes } from "./lanes.ts";
@@ -48,6 +49,7 @@ const HARNESS_SUITES: readonly string[] = [
   "isolation",
   "faults",
   "hostile",
+  "fuzz",
   "node",
   ...Object.keys(CONTROL_SUITES),
 ];
@@ -188,6 +190,8 @@ function harnessLanes(context: RunContext, plan: Plan): Lane[] {
       }
     }),
     ...lane("hostile", () => runHostileSuite(context)),
+    // By its own name only: it takes minutes of a whole processor.
+    ...(args.suite === "fuzz" ? lane("fuzz", () => runFuzzSuite(context)) : []),
     ...lane("faults", async () => {
       // Lanes of their own, which mostly wait as well.
       const lanes = faultLanes({ set, programs, isolation: args.isolation });
