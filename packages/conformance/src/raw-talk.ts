@@ -24,7 +24,7 @@ export interface Talk {
 export interface TalkChoices {
   readonly host?: string;
   /** After the last piece. @default "wait" */
-  readonly then?: "wait" | "fin" | "reset";
+  readonly ending?: "wait" | "fin" | "reset";
   /** Pause between pieces in milliseconds. 0 still sends each in a packet of its own. @default 0 */
   readonly pauseMs?: number;
   /** When to stop although the connection is open. */
@@ -48,7 +48,7 @@ export async function open(port: number, host = "127.0.0.1"): Promise<Socket> {
 
 /** Sends pieces over a connection of its own and reads until it ends, or there is enough, or time is up. */
 export async function talk(port: number, pieces: readonly Buffer[], choices: TalkChoices = {}): Promise<Talk> {
-  const { then = "wait", pauseMs = 0, enough, lingerMs = 0, limitMs = 8_000 } = choices;
+  const { ending = "wait", pauseMs = 0, enough, lingerMs = 0, limitMs = 8_000 } = choices;
   const begun = performance.now();
   const socket = await open(port, choices.host);
   const chunks: Buffer[] = [];
@@ -75,9 +75,9 @@ export async function talk(port: number, pieces: readonly Buffer[], choices: Tal
     }
     socket.write(piece);
   }
-  if (then === "fin") {
+  if (ending === "fin") {
     socket.end();
-  } else if (then === "reset") {
+  } else if (ending === "reset") {
     // What was written must leave first.
     await delay(2);
     socket.resetAndDestroy();

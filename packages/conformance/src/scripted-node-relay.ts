@@ -38,9 +38,9 @@ export class ScriptedRelays {
     const trick = script.relays?.tricks[port];
     if (trick !== undefined) {
       socket.write(trick.bytes, "latin1");
-      if (trick.then === "end") {
+      if (trick.ending === "end") {
         socket.end();
-      } else if (trick.then === "reset") {
+      } else if (trick.ending === "reset") {
         setTimeout(() => socket.resetAndDestroy(), trick.bytes === "" ? 0 : 10);
       }
       socket.once("end", () => socket.destroy());

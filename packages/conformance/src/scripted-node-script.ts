@@ -29,7 +29,7 @@ export interface ScriptedRelayPorts {
   /** `host:port` that stands for the guest's; `*` is for all ports that are not named. */
   readonly guests: Readonly<Record<string, string>>;
   /** Ports at which the node answers the wish for a relay with these bytes, and what it does then. */
-  readonly tricks: Readonly<Record<string, { readonly bytes: string; readonly then: "end" | "reset" | "hang" }>>;
+  readonly tricks: Readonly<Record<string, { readonly bytes: string; readonly ending: "end" | "reset" | "hang" }>>;
 }
 
 /** A pool of a scripted node. It never boots cold: a claim that finds nothing warm is redirected or refused. */

@@ -3,6 +3,7 @@ import type { ProcessSet } from "../src/processes.ts";
 import type { Programs } from "../src/programs.ts";
 import { answerRows } from "./hostile/answer-rows.ts";
 import type { HostileContext, HostileRow } from "./hostile/context.ts";
+import { guestRows } from "./hostile/guest-rows.ts";
 import { hangupRows } from "./hostile/hangup-rows.ts";
 import { headerRows } from "./hostile/header-rows.ts";
 import { splitRows } from "./hostile/split-rows.ts";
@@ -48,6 +49,7 @@ export function hostileLanes(choices: HostileChoices): HostileLanes {
         ...poolRows(context),
       ]),
       lane(choices, { tricks: NODE_TRICK_PORTS }, (context) => [...upgradeRows(context), ...hangupRows(context)]),
+      lane(choices, {}, (context) => [...guestRows(context)]),
     ],
     waiting: [lane(choices, {}, (context) => [...streamRows(context)])],
   };

@@ -3,7 +3,7 @@ export interface AnswerCase {
   readonly name: string;
   /** Bytes as latin1. */
   readonly bytes: string;
-  readonly then: "keep" | "end" | "reset";
+  readonly ending: "keep" | "end" | "reset";
   /** Statuses that the client may see. */
   readonly statuses: readonly number[];
   /** Whether the client may take the answer for a complete one. */
@@ -71,10 +71,10 @@ const CHUNKS = [
   `2;${"x".repeat(20_000)}\r\nok\r\n0\r\n\r\n`,
 ];
 
-const complete = (name: string, bytes: string, body: string, then: AnswerCase["then"] = "keep"): AnswerCase => ({
+const complete = (name: string, bytes: string, body: string, ending: AnswerCase["ending"] = "keep"): AnswerCase => ({
   name,
   bytes,
-  then,
+  ending,
   statuses: [200],
   complete: true,
   body,
@@ -82,12 +82,12 @@ const complete = (name: string, bytes: string, body: string, then: AnswerCase["t
 const broken = (
   name: string,
   bytes: string,
-  then: AnswerCase["then"],
+  ending: AnswerCase["ending"],
   statuses: readonly number[] = [200],
 ): AnswerCase => ({
   name,
   bytes,
-  then,
+  ending,
   statuses,
   complete: false,
 });
@@ -98,7 +98,7 @@ export const ANSWER_CASES: readonly AnswerCase[] = [
     {
       name: JSON.stringify(line),
       bytes: `${line}Content-Length: 2\r\n\r\nok`,
-      then: "end",
+      ending: "end",
       statuses: [502],
       complete: true,
     },
@@ -106,7 +106,7 @@ export const ANSWER_CASES: readonly AnswerCase[] = [
   ...HEADERS.map((text): AnswerCase => ({
     name: JSON.stringify(text),
     bytes: OK + text,
-    then: "end",
+    ending: "end",
     statuses: [502],
     complete: true,
   })),
@@ -118,24 +118,24 @@ export const ANSWER_CASES: readonly AnswerCase[] = [
       [0, 200, 502],
     ),
   ),
-  ...(["end", "reset"] as const).flatMap((then): AnswerCase[] => [
-    { name: `nothing, then ${then}`, bytes: "", then, statuses: [502], complete: true },
-    { name: `half a status line, then ${then}`, bytes: "HTTP/1.1 20", then, statuses: [502], complete: true },
-    { name: `half a head, then ${then}`, bytes: `${OK}Content-Le`, then, statuses: [502], complete: true },
+  ...(["end", "reset"] as const).flatMap((ending): AnswerCase[] => [
+    { name: `nothing, then ${ending}`, bytes: "", ending, statuses: [502], complete: true },
+    { name: `half a status line, then ${ending}`, bytes: "HTTP/1.1 20", ending, statuses: [502], complete: true },
+    { name: `half a head, then ${ending}`, bytes: `${OK}Content-Le`, ending, statuses: [502], complete: true },
     {
-      name: `a head without its end, then ${then}`,
+      name: `a head without its end, then ${ending}`,
       bytes: `${OK}Content-Length: 2\r\n`,
-      then,
+      ending,
       statuses: [502],
       complete: true,
     },
-    broken(`half a body, then ${then}`, `${OK}Content-Length: 4\r\n\r\nok`, then, [200, 502]),
-    broken(`half a chunk, then ${then}`, `${OK}Transfer-Encoding: chunked\r\n\r\n4\r\nok`, then, [200, 502]),
-    broken(`no last chunk, then ${then}`, `${OK}Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n`, then, [200, 502]),
+    broken(`half a body, then ${ending}`, `${OK}Content-Length: 4\r\n\r\nok`, ending, [200, 502]),
+    broken(`half a chunk, then ${ending}`, `${OK}Transfer-Encoding: chunked\r\n\r\n4\r\nok`, ending, [200, 502]),
+    broken(`no last chunk, then ${ending}`, `${OK}Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n`, ending, [200, 502]),
     broken(
-      `half a last chunk, then ${then}`,
+      `half a last chunk, then ${ending}`,
       `${OK}Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n`,
-      then,
+      ending,
       [200, 502],
     ),
   ]),
@@ -143,25 +143,25 @@ export const ANSWER_CASES: readonly AnswerCase[] = [
   {
     name: "a switch nobody asked for",
     bytes: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\nx",
-    then: "end",
+    ending: "end",
     statuses: [502],
     complete: true,
   },
   {
     name: "a head of two megabytes",
     bytes: `${OK}X: ${"y".repeat(2 << 20)}\r\n\r\n`,
-    then: "end",
+    ending: "end",
     statuses: [502],
     complete: true,
   },
   {
     name: "interim answers without end",
     bytes: "HTTP/1.1 102 Processing\r\n\r\n".repeat(100_000),
-    then: "end",
+    ending: "end",
     statuses: [502],
     complete: true,
   },
-  { name: "the start of HTTP/2", bytes: "\0\0\0\x04\0\0\0\0\0", then: "end", statuses: [502], complete: true },
+  { name: "the start of HTTP/2", bytes: "\0\0\0\x04\0\0\0\0\0", ending: "end", statuses: [502], complete: true },
   complete("a length", `${OK}Content-Length: 2\r\n\r\nok`, "ok"),
   complete("chunks with extensions", `${OK}Transfer-Encoding: chunked\r\n\r\n2;a="b"\r\nok\r\n0;c\r\n\r\n`, "ok"),
   complete("no length", `${OK}X: y\r\n\r\nok`, "ok", "end"),

@@ -73,9 +73,9 @@ async function judgeCases(rig: HostileRig, ask: (path: string) => Promise<Outcom
 
 function act(one: AnswerCase, { socket }: GuestConnection): void {
   socket.write(one.bytes, "latin1", () => {
-    if (one.then === "end") {
+    if (one.ending === "end") {
       socket.end();
-    } else if (one.then === "reset") {
+    } else if (one.ending === "reset") {
       setTimeout(() => socket.resetAndDestroy(), 10);
     }
   });

@@ -66,13 +66,13 @@ async function downloads(rig: HostileRig, count: number, leave: (index: number) 
           }
         }
       };
-      // Most have left by then: without the wait, buffers of the system would take megabytes for each of them.
+      // Most have left by ending: without the wait, buffers of the system would take megabytes for each of them.
       socket.write(block);
       setTimeout(() => {
         socket.on("drain", more);
         more();
       }, FIRST_BLOCK_MS);
-      void gone.then((at) => {
+      const closed = (at: number): void => {
         const id = request.target.split("/")[2] ?? "";
         const since = left.get(id);
         left.delete(id);
@@ -80,7 +80,8 @@ async function downloads(rig: HostileRig, count: number, leave: (index: number) 
           lasted.push(at - since);
         }
         socket.destroy();
-      });
+      };
+      void gone.then(closed);
     },
   });
   const once = async (index: number): Promise<void> => {

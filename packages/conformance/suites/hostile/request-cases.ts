@@ -375,7 +375,10 @@ const GOOD: readonly RequestCase[] = [
       post(
         g,
         "Connection: close\r\nTransfer-Encoding: chunked\r\n",
-        [...g.body].map((byte) => chunk(byte)).join("") + END,
+        g.body
+          .split("")
+          .map((byte) => chunk(byte))
+          .join("") + END,
       ),
     statuses: ["ok"],
     sees: "the body",

@@ -103,15 +103,15 @@ async function brokenRequests(rig: HostileRig, stride: number): Promise<void> {
   await rig.flat(
     () => each(upTo(40), AT_ONCE, () => rig.echo().then(() => undefined)),
     async () => {
-      for (const then of ["fin", "reset"] as const) {
+      for (const ending of ["fin", "reset"] as const) {
         for (const kind of [0, 1, 2, 3]) {
           const length = splitMessages(rig, "x")[kind]?.bytes.length ?? 0;
           const cuts = Array.from({ length: Math.floor((length - 1) / stride) }, (_cut, index) => 1 + index * stride);
           await each(cuts, AT_ONCE, async (cut) => {
-            const tag = `left-${then}-${kind}-${cut}-`;
+            const tag = `left-${ending}-${kind}-${cut}-`;
             const one = splitMessages(rig, tag)[kind];
             assert.ok(one !== undefined);
-            await talk(rig.proxyPort, [one.bytes.subarray(0, cut)], { then, limitMs: 4_000 });
+            await talk(rig.proxyPort, [one.bytes.subarray(0, cut)], { ending, limitMs: 4_000 });
             const seen = rig.guest.seen(`/${tag}`);
             assert.ok(
               !seen.some((request) => request.complete),
@@ -126,11 +126,11 @@ async function brokenRequests(rig: HostileRig, stride: number): Promise<void> {
 
 async function brokenAnswers(rig: HostileRig, stride: number): Promise<void> {
   for (const { name, bytes: whole } of SPLIT_ANSWERS) {
-    for (const then of ["end", "reset"] as const) {
+    for (const ending of ["end", "reset"] as const) {
       rig.guest.on("broken", {
         onEnd: (request, { socket }) => {
           socket.write(whole.subarray(0, Number(request.target.split("/")[2])), () => {
-            if (then === "end") {
+            if (ending === "end") {
               socket.end();
             } else {
               setTimeout(() => socket.resetAndDestroy(), 5);
@@ -142,7 +142,7 @@ async function brokenAnswers(rig: HostileRig, stride: number): Promise<void> {
       await each(cuts, AT_ONCE, async (cut) => {
         const request = `GET /broken/${cut} HTTP/1.1\r\nHost: ${rig.host()}\r\nConnection: close\r\n\r\n`;
         const { bytes, end, ms } = await talk(rig.proxyPort, [Buffer.from(request)]);
-        const where = `${name} cut at ${cut}, then ${then}`;
+        const where = `${name} cut at ${cut}, then ${ending}`;
         assert.notEqual(end, "open", `${where}: the client still waits after ${ms} ms`);
         const [answer] = answersIn(bytes, end === "fin");
         assert.ok(answer?.status === 502 || answer?.complete !== true, `${where}: the client took it for complete`);
@@ -196,10 +196,11 @@ async function brokenFrames(rig: HostileRig, stride: number): Promise<void> {
         });
       }
       const begun = performance.now();
-      void connection.gone.then((at) => {
+      const closed = (at: number): void => {
         lasting.push(at - begun);
         socket.end();
-      });
+      };
+      void connection.gone.then(closed);
     },
   });
   const cuts = Array.from({ length: Math.ceil(frame.length / stride) }, (_cut, index) => index * stride);

@@ -248,17 +248,17 @@ async function drippingHeads(rig: HostileRig): Promise<void> {
   for (const port of [rig.proxyPort, rig.apiPort]) {
     const socket = await open(port);
     const begun = performance.now();
-    let ended = false;
-    socket.once("end", () => (ended = true));
-    socket.once("close", () => (ended = true));
+    const seen = { end: false };
+    socket.once("end", () => (seen.end = true));
+    socket.once("close", () => (seen.end = true));
     socket.resume();
     socket.write("GET / HTTP/1.1\r\n");
-    while (!ended && performance.now() - begun < HEAD_LIMIT_MS + LATE_MS) {
+    while (!seen.end && performance.now() - begun < HEAD_LIMIT_MS + LATE_MS) {
       socket.write("X");
       await delay(1_000);
     }
     socket.destroy();
-    assert.ok(ended, `a dripping head lasts at port ${port}`);
+    assert.ok(seen.end, `a dripping head lasts at port ${port}`);
   }
 }
 

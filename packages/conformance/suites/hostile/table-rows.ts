@@ -141,18 +141,18 @@ function wrongSight(
   const told =
     request === undefined ? "nothing" : request.complete ? JSON.stringify(request.body.toString()) : "a part";
   // A case that may be refused as well as served is seen only when it is served.
-  switch (served || one.sees === "a part" ? one.sees : "nothing") {
-    case "nothing":
-      return request === undefined ? undefined : `the guest saw ${told}`;
-    case "a part":
-      return request?.complete === true ? `the guest saw all of it: ${told}` : undefined;
-    case "anything whole":
-      return request?.complete === false ? "the guest saw a part" : undefined;
-    default:
-      return request?.complete === true && request.body.toString() === (one.sees === "the body" ? ground.body : "")
-        ? undefined
-        : `the guest saw ${told}`;
+  const wanted = served || one.sees === "a part" ? one.sees : "nothing";
+  if (wanted === "nothing") {
+    return request === undefined ? undefined : `the guest saw ${told}`;
   }
+  if (wanted === "a part") {
+    return request?.complete === true ? `the guest saw all of it: ${told}` : undefined;
+  }
+  if (wanted === "anything whole") {
+    return request?.complete === false ? "the guest saw a part" : undefined;
+  }
+  const whole = request?.complete === true && request.body.toString() === (wanted === "the body" ? ground.body : "");
+  return whole ? undefined : `the guest saw ${told}`;
 }
 
 async function pipelined(rig: HostileRig): Promise<void> {

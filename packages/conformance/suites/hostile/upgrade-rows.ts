@@ -14,34 +14,34 @@ const SWITCH = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnec
 /** What a guest does with the wish for a WebSocket; `statuses` are what the client may see. */
 interface UpgradeTrick {
   readonly bytes: string;
-  readonly then: "end" | "reset" | "keep";
+  readonly ending: "end" | "reset" | "keep";
   readonly statuses: readonly number[];
 }
 
 const GUEST_TRICKS: readonly UpgradeTrick[] = [
-  { bytes: "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone", then: "end", statuses: [404] },
-  { bytes: "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone", then: "keep", statuses: [404] },
-  { bytes: "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone", then: "reset", statuses: [404, 502] },
+  { bytes: "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone", ending: "end", statuses: [404] },
+  { bytes: "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone", ending: "keep", statuses: [404] },
+  { bytes: "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone", ending: "reset", statuses: [404, 502] },
   {
     bytes: "HTTP/1.1 502 Bad Gateway\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nnone\r\n0\r\n\r\n",
-    then: "keep",
+    ending: "keep",
     statuses: [502],
   },
-  { bytes: "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine", then: "keep", statuses: [200] },
-  { bytes: "HTTP/1.1 426 Upgrade Required\r\nContent-Length: 0\r\n\r\n", then: "end", statuses: [426] },
-  { bytes: "\0\x01\x02garbage\r\n\r\n", then: "end", statuses: [502] },
-  { bytes: "garbage without an end", then: "reset", statuses: [502] },
-  { bytes: "HTTP/1.1 101 Swi", then: "end", statuses: [502] },
-  { bytes: "HTTP/1.1 101 Swi", then: "reset", statuses: [502] },
-  { bytes: "", then: "end", statuses: [502] },
-  { bytes: "", then: "reset", statuses: [502] },
-  { bytes: "HTTP/1.1 404 Not Found\r\nContent-Length: 40\r\n\r\nhalf", then: "end", statuses: [404, 502] },
-  { bytes: "HTTP/1.1 404 Not Found\r\nContent-Length: 40\r\n\r\nhalf", then: "reset", statuses: [404, 502] },
-  { bytes: SWITCH, then: "end", statuses: [101] },
-  { bytes: SWITCH, then: "reset", statuses: [101, 502] },
-  { bytes: `${SWITCH}\x82\x7e`, then: "reset", statuses: [101, 502] },
-  { bytes: `${SWITCH}\x82\x05hello`, then: "end", statuses: [101] },
-  { bytes: SWITCH, then: "keep", statuses: [101] },
+  { bytes: "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine", ending: "keep", statuses: [200] },
+  { bytes: "HTTP/1.1 426 Upgrade Required\r\nContent-Length: 0\r\n\r\n", ending: "end", statuses: [426] },
+  { bytes: "\0\x01\x02garbage\r\n\r\n", ending: "end", statuses: [502] },
+  { bytes: "garbage without an end", ending: "reset", statuses: [502] },
+  { bytes: "HTTP/1.1 101 Swi", ending: "end", statuses: [502] },
+  { bytes: "HTTP/1.1 101 Swi", ending: "reset", statuses: [502] },
+  { bytes: "", ending: "end", statuses: [502] },
+  { bytes: "", ending: "reset", statuses: [502] },
+  { bytes: "HTTP/1.1 404 Not Found\r\nContent-Length: 40\r\n\r\nhalf", ending: "end", statuses: [404, 502] },
+  { bytes: "HTTP/1.1 404 Not Found\r\nContent-Length: 40\r\n\r\nhalf", ending: "reset", statuses: [404, 502] },
+  { bytes: SWITCH, ending: "end", statuses: [101] },
+  { bytes: SWITCH, ending: "reset", statuses: [101, 502] },
+  { bytes: `${SWITCH}\x82\x7e`, ending: "reset", statuses: [101, 502] },
+  { bytes: `${SWITCH}\x82\x05hello`, ending: "end", statuses: [101] },
+  { bytes: SWITCH, ending: "keep", statuses: [101] },
 ];
 
 /** What a node does with the wish for a relay, by the guest port that a request is for. */
@@ -72,7 +72,7 @@ const NODE_TRICKS: readonly (readonly [statuses: readonly number[], trick: Scrip
       "reset",
     ],
   ] as const
-).map(([statuses, bytes, then]) => [statuses, { bytes, then }]);
+).map(([statuses, bytes, ending]) => [statuses, { bytes, ending }]);
 
 const FIRST_TRICK = 6_000;
 
@@ -82,7 +82,7 @@ export const HANGING_PORT = 6_999;
 /** Tricks of the rig's node, by port. */
 export const NODE_TRICK_PORTS: ScriptedRelayPorts["tricks"] = {
   ...Object.fromEntries(NODE_TRICKS.map(([, trick], index) => [FIRST_TRICK + index, trick])),
-  [HANGING_PORT]: { bytes: "", then: "hang" },
+  [HANGING_PORT]: { bytes: "", ending: "hang" },
 };
 
 /** Upgrades that are refused, garbled or reset, by guests and by nodes. */
@@ -124,14 +124,15 @@ function handshake(host: string, path: string, more = ""): Buffer {
 
 async function guestTricks(rig: HostileRig, cycles: number): Promise<void> {
   rig.guest.on("tricks", {
-    onHead: (request, { socket, take }) => {
+    onHead: (request, connection) => {
+      const { socket } = connection;
       const trick = GUEST_TRICKS[Number(request.target.split("/")[2])];
-      take(() => undefined);
+      connection.take(() => undefined);
       socket.once("end", () => socket.end());
       socket.write(trick?.bytes ?? "", "latin1", () => {
-        if (trick?.then === "end") {
+        if (trick?.ending === "end") {
           socket.end();
-        } else if (trick?.then === "reset") {
+        } else if (trick?.ending === "reset") {
           setTimeout(() => socket.resetAndDestroy(), 5);
         }
       });
@@ -142,15 +143,15 @@ async function guestTricks(rig: HostileRig, cycles: number): Promise<void> {
     const trick = GUEST_TRICKS[at];
     assert.ok(trick !== undefined);
     // The client ends in one of three ways, with a frame under way or not.
-    const then = (["wait", "fin", "reset"] as const)[Math.floor(index / GUEST_TRICKS.length) % 3] ?? "wait";
+    const ending = (["wait", "fin", "reset"] as const)[Math.floor(index / GUEST_TRICKS.length) % 3] ?? "wait";
     const { bytes } = await talk(rig.proxyPort, [handshake(rig.host(), `/tricks/${at}`), Buffer.from("\x82\x85")], {
-      then,
+      ending,
       pauseMs: 5,
-      enough: () => trick.then === "keep",
+      enough: () => trick.ending === "keep",
       lingerMs: 5,
     });
     const [answer] = answersIn(bytes);
-    if (then === "wait") {
+    if (ending === "wait") {
       assert.ok(trick.statuses.includes(answer?.status ?? 0), `trick ${at}: the client saw ${answer?.status}`);
       assert.ok(answer?.status !== 502 || at === 3 || isJsonError(answer), `trick ${at}: a 502 without a JSON error`);
     }
@@ -172,7 +173,7 @@ async function nodeTricks(rig: HostileRig, cycles: number): Promise<void> {
     );
     const { bytes, end } = await talk(rig.proxyPort, [upgrade ? handshake(host, "/x") : plain]);
     const [answer] = answersIn(bytes);
-    const where = `node trick ${at} (${JSON.stringify(NODE_TRICKS[at]?.[1].bytes.slice(0, 30))}, ${NODE_TRICKS[at]?.[1].then}), ${upgrade ? "upgrade" : "request"}`;
+    const where = `node trick ${at} (${JSON.stringify(NODE_TRICKS[at]?.[1].bytes.slice(0, 30))}, ${NODE_TRICKS[at]?.[1].ending}), ${upgrade ? "upgrade" : "request"}`;
     assert.notEqual(end, "open", `${where}: the connection stays open`);
     assert.ok(statuses.includes(answer?.status ?? 0), `${where}: the client saw ${answer?.status}`);
     assert.ok(answer !== undefined && isJsonError(answer), `${where}: no JSON error`);
