@@ -79,8 +79,18 @@ describe("a build's log", () => {
       lines.pageByTime({ direction, cursorMs, limit: 2, level: "debug" }).map(({ message }) => message);
     expect(page("forward")).toStrictEqual(["a", "b"]);
     expect(page("forward", 1021)).toStrictEqual(["c"]);
+    expect(page("forward", 1020)).toStrictEqual(["b", "c"]);
+    expect(page("backward", 1020)).toStrictEqual(["b", "a"]);
     expect(page("backward")).toStrictEqual(["c", "b"]);
     expect(page("backward", 1019)).toStrictEqual(["a"]);
+  });
+});
+
+describe("a line of a build's log", () => {
+  it.each([4095, 4096, 4097])("of %i characters is cut only when it is longer than 4096", (length) => {
+    const lines = createBuildLog(1, () => 0);
+    lines.add("info", "1", "x".repeat(length));
+    expect(lines.last?.message.endsWith(" … [cut]")).toBe(length > 4096);
   });
 });
 
