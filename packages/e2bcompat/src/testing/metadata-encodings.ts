@@ -2,7 +2,7 @@
 export type Pairs = readonly (readonly [key: string, value: string])[];
 
 /** The value of the query parameter `metadata` on the wire, as one of the published clients writes it. */
-export type EncodeMetadata = (pairs: Pairs) => string;
+type EncodeMetadata = (pairs: Pairs) => string;
 
 /** `encodeURIComponent` on each text, `URLSearchParams` over them, and `encodeURIComponent` by the client's transport. */
 export const asJavaScriptClient: EncodeMetadata = (pairs) => {
