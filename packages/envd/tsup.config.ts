@@ -1,7 +1,7 @@
 import { defineConfig } from "tsup";
 
 export default defineConfig({
-  entry: ["src/index.ts"],
+  entry: { index: "src/index.ts", libc: "src/system/libc.ts" },
   format: ["esm"],
   target: "node22",
   // Declarations come from `tsc -b`, which runs first: cleaning here would delete them.

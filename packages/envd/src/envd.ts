@@ -67,7 +67,7 @@ export function createEnvd(options: EnvdOptions): Envd {
   const now = options.now ?? Date.now;
   const version = options.version ?? "0.8.0";
   const metrics = options.metrics ?? createSystemMetrics();
-  const libc = createLibcLoader(options.loadFfi ?? (() => import("koffi")));
+  const libc = createLibcLoader(options.loadFfi);
   const guest: Guest = {
     state: {
       accessToken: options.accessToken,

@@ -3,11 +3,13 @@ import { once } from "node:events";
 import {
   chmodSync,
   chownSync,
+  closeSync,
   existsSync,
   linkSync,
   lstatSync,
   lutimesSync,
   mkdirSync,
+  openSync,
   readFileSync,
   readdirSync,
   readlinkSync,
@@ -22,6 +24,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { createLibcLoader } from "@org/envd/libc";
 import { expect, test } from "vitest";
 import { asUser } from "../testing/as-user.ts";
 import { temporaryFolder } from "../testing/temporary-folder.ts";
@@ -60,6 +63,33 @@ test("keeps content, modes, times, links and names that are no text", async () =
   const folder = lstatSync(join(at.to, "a/b"));
   expect([folder.mode & 0o7777, folder.mtimeMs]).toEqual([0o2555, 3_000_000]);
   expect(readdirSync(at.to, { encoding: "buffer" }).map((name) => name.toString("hex"))).toContain("ff0afe");
+});
+
+test("keeps what users note in extended attributes, of files and folders that may not be written too", async (context) => {
+  await using at = folders();
+  const load = createLibcLoader();
+  const libc = await load().catch(() => context.skip("no calls for extended attributes"));
+  mkdirSync(join(at.from, "folder"));
+  writeFileSync(join(at.from, "folder/file"), "content");
+  for (const name of ["folder/file", "folder"]) {
+    const fd = openSync(join(at.from, name), "r");
+    try {
+      libc.setAttribute(fd, "user.e2b.author", Buffer.from(`of ${name}`));
+    } catch {
+      context.skip("the file system has no extended attributes");
+    } finally {
+      closeSync(fd);
+    }
+  }
+  chmodSync(join(at.from, "folder/file"), 0o444);
+  chmodSync(join(at.from, "folder"), 0o555);
+  await copyTree(at.from, at.to);
+  for (const name of ["folder/file", "folder"]) {
+    const copy = join(at.to, name);
+    expect(libc.listAttributes(copy)).toEqual(["user.e2b.author"]);
+    expect(libc.readAttribute(copy, "user.e2b.author")?.toString()).toBe(`of ${name}`);
+    expect(lstatSync(copy).mode & 0o777).toBe(name === "folder" ? 0o555 : 0o444);
+  }
 });
 
 test.each([

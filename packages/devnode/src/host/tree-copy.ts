@@ -19,6 +19,7 @@ import {
   writeSync,
   type Stats,
 } from "node:fs";
+import { createLibcLoader, type Libc } from "@org/envd/libc";
 import { runPaced, type Steps } from "../shared/paced.ts";
 import { below, ifThere, openFile, openFolder, readRight, stablePath, type TreePath } from "./tree-reading.ts";
 
@@ -46,28 +47,36 @@ const ZEROS: Buffer = Buffer.alloc(HOLE);
 const SET_ID = 0o6000;
 
 /**
- * Copies the files of one guest: folders, files with their holes and hard links, symbolic links as links, modes, times
- * and owners. Shares blocks with the original where the file system can. Sockets, pipes and devices are left out, and
+ * Copies the files of one guest: folders, files with their holes and hard links, symbolic links as links, modes, times,
+ * owners and what users note in extended attributes. Shares blocks with the original where the file system can. Sockets, pipes and devices are left out, and
  * so is what vanishes meanwhile. No link is followed, whoever makes one while the copy runs.
  *
  * @throws system errors, the signal's reason; what was copied so far remains
  */
 export async function copyTree(from: string, to: string, options: CopyTreeOptions = {}): Promise<void> {
   const source = Buffer.from(from);
-  const steps = new TreeCopy(options).folder(source, Buffer.from(to), "", lstatSync(source), 0);
+  const steps = new TreeCopy(options, await loadLibc()).folder(source, Buffer.from(to), "", lstatSync(source), 0);
   if (!(await runPaced(steps, options.signal))) {
     throw new Error("there is no folder to copy");
   }
 }
 
+/** Where there are no calls for extended attributes, copies have none. */
+async function loadLibc(): Promise<Libc | undefined> {
+  const load = createLibcLoader();
+  return await load().catch(() => undefined);
+}
+
 class TreeCopy {
   readonly #options: CopyTreeOptions;
+  readonly #libc: Libc | undefined;
   /** First copy of each file that has several names. */
   readonly #linked = new Map<string, TreePath>();
   #holes = 0;
 
-  constructor(options: CopyTreeOptions) {
+  constructor(options: CopyTreeOptions, libc: Libc | undefined) {
     this.#options = options;
+    this.#libc = libc;
   }
 
   /** Ends with `false` when the folder was gone or had become something else. */
@@ -91,6 +100,7 @@ class TreeCopy {
         yield* this.#entry(here, below(to, name), inside, found, depth + 1);
       }
     }
+    this.#notes(source.fd, to);
     this.#attributes(to, path, stat);
     return true;
   }
@@ -155,10 +165,33 @@ class TreeCopy {
       } else {
         copyFileSync(opened, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
       }
+      this.#notes(fd, to);
       this.#attributes(to, path, found);
       return true;
     } finally {
       closeSync(fd);
+    }
+  }
+
+  /** Those of the `user` namespace alone: the others carry rights. */
+  #notes(from: number, to: TreePath): void {
+    const notes = this.#libc === undefined ? [] : notesOf(this.#libc, from);
+    if (notes.length === 0) {
+      return;
+    }
+    // Whoever may not write a file may not write its attributes; its own mode comes afterwards.
+    chmodSync(to, 0o700);
+    const target = openSync(to, constants.O_RDONLY | constants.O_NOFOLLOW);
+    try {
+      for (const [name, value] of notes) {
+        this.#libc?.setAttribute(target, name, value);
+      }
+    } catch (error) {
+      if (!isUnsupported(error)) {
+        throw error;
+      }
+    } finally {
+      closeSync(target);
     }
   }
 
@@ -171,6 +204,28 @@ class TreeCopy {
     chmodSync(to, stat.mode & 0o7777);
     utimesSync(to, timeOf(stat.atimeMs), timeOf(stat.mtimeMs));
   }
+}
+
+function notesOf(libc: Libc, file: number): (readonly [name: string, value: Buffer])[] {
+  try {
+    return libc
+      .listAttributes(file)
+      .filter((name) => name.startsWith("user."))
+      .flatMap((name) => {
+        const value = libc.readAttribute(file, name);
+        return value === undefined ? [] : [[name, value] as const];
+      });
+  } catch (error) {
+    if (isUnsupported(error)) {
+      return [];
+    }
+    throw error;
+  }
+}
+
+/** One of the two file systems has no extended attributes. */
+function isUnsupported(error: unknown): boolean {
+  return error instanceof Error && "code" in error && (error.code === "ENOTSUP" || error.code === "ENOSYS");
 }
 
 /** As a number, a time before 1970 would be taken for now. */

@@ -27,6 +27,7 @@ export function ifThere<T>(read: () => T): T | undefined {
 export interface OpenFolder extends Disposable {
   /** The folder for calls that take a path. It leads to the open folder and not to what has its name now. */
   readonly path: TreePath;
+  readonly fd: number;
   names(): TreePath[];
 }
 
@@ -36,6 +37,7 @@ export function openFolder(path: TreePath): OpenFolder {
   const stable = stablePath(fd, path);
   return {
     path: stable,
+    fd,
     names: () => distinct(readdirSync(stable, { encoding: "buffer" })),
     [Symbol.dispose]: () => closeSync(fd),
   };

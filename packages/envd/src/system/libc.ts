@@ -39,7 +39,10 @@ export interface Libc {
 export type LibcLoader = () => Promise<Libc>;
 
 /** @throws EnvdError `unimplemented` from the loader, with the reason */
-export function createLibcLoader(load: LoadFfi, platform: string = process.platform): LibcLoader {
+export function createLibcLoader(
+  load: LoadFfi = () => import("koffi"),
+  platform: string = process.platform,
+): LibcLoader {
   let loaded: Promise<Libc> | undefined;
   return () => {
     loaded ??= loadLibc(load, platform);
