@@ -26,7 +26,8 @@ async function listen(fleet: Fleet): Promise<number> {
 async function exchange(port: number, request: Buffer): Promise<string> {
   const socket = connect(port, "127.0.0.1");
   socket.on("error", () => undefined);
-  socket.end(request);
+  // Not ended: a connection whose client has ended its half counts as given up.
+  socket.write(request);
   return (await buffer(socket)).toString("latin1");
 }
 
