@@ -8,6 +8,7 @@ import { cliBuildRows } from "../suites/cli-builds.ts";
 import { capacityRows, failureRows, startupRows } from "../suites/failures.ts";
 import { faultLanes } from "../suites/faults.ts";
 import { firstScriptRows } from "../suites/first-script.ts";
+import { fuzzRows } from "../suites/fuzz.ts";
 import { type HostileLane, hostileLanes } from "../suites/hostile.ts";
 import { ISOLATIONS, isolationRows } from "../suites/isolation.ts";
 import { meshRows } from "../suites/mesh.ts";
@@ -70,6 +71,7 @@ function harnessRows(): readonly ListedRow[] {
         .flat()
         .flatMap(({ rows }: HostileLane) => rows),
     ),
+    ...listed("fuzz", own, fuzzRows(standIn())),
     ...Object.entries(CONTROL_SUITES).flatMap(([suite, lanesOf]) =>
       listed(
         suite,

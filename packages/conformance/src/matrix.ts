@@ -42,6 +42,10 @@ const ABOUT: Readonly<Record<string, string>> = {
   hostile: "clients, guests and nodes that mean harm",
   fuzz: "generated requests",
   data: "the data plane",
+  "build-faults": "builds that break in every way",
+  replicas: "several fronts",
+  lanes: "the control plane over plain HTTP",
+  reports: "faults that users reported",
 };
 
 interface Cell {
