@@ -2,7 +2,7 @@ import type { Duplex, Writable } from "node:stream";
 import { answerError } from "./answers.ts";
 import { refusal, requestErrorCode } from "./errors.ts";
 import { clientResponseHeaders, passableTrailers } from "./forward-headers.ts";
-import type { GuestEvents, GuestLeg, GuestResponse, GuestSwitch } from "./guest-leg.ts";
+import type { GuestEvents, GuestLeg, GuestResponse, GuestSwitch, WholeResponse } from "./guest-leg.ts";
 import type { Inbound } from "./inbound.ts";
 import type { Lease } from "./relay-dialer.ts";
 
@@ -97,6 +97,7 @@ class Exchange {
     this.#relay = relay;
     const leg = this.#options.send(relay, lease.keepable, {
       onInform: (status, headers) => inbound.inform(status, clientResponseHeaders(headers, status)),
+      onWhole: (response) => this.#answerWhole(lease, relay, response),
       onResponse: (response) => this.#answer(lease, relay, response),
       onSwitch: (change) => {
         if (onSwitch === undefined || inbound.gone) {
@@ -130,6 +131,27 @@ class Exchange {
       inbound.body.on("data", (piece: Buffer) => this.#options.onBytes("guest", piece.length));
       inbound.body.pipe(leg.body, { end: false });
     }
+  }
+
+  #answerWhole(lease: Lease, relay: Duplex, response: WholeResponse): void {
+    const inbound = this.#inbound;
+    if (inbound.gone) {
+      this.#leg?.destroy();
+      return;
+    }
+    const { status, statusText, empty, bytes } = response;
+    try {
+      const headers = clientResponseHeaders(response.headers, status);
+      inbound.respondWhole({ status, statusText, headers, empty }, bytes);
+    } catch (error) {
+      this.#leg?.destroy();
+      this.#refuse(refusal("guest_failed", error));
+      return;
+    }
+    this.#outcome.status = status;
+    this.#options.onHead();
+    this.#options.onBytes("client", bytes.length);
+    this.#settle(lease, relay);
   }
 
   #answer(lease: Lease, relay: Duplex, response: GuestResponse): void {

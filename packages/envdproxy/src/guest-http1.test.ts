@@ -2,7 +2,7 @@ import { Duplex } from "node:stream";
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { requestHttp1 } from "./guest-http1.ts";
-import type { GuestResponse } from "./guest-leg.ts";
+import type { GuestResponse, WholeResponse } from "./guest-leg.ts";
 
 /** A relay whose other end the test plays: what it feeds arrives read by read. */
 class FedRelay extends Duplex {
@@ -16,12 +16,13 @@ class FedRelay extends Duplex {
 /** The pieces of the body in which a guest's answer arrives, one read after the other. */
 async function piecesOf(reads: readonly string[]): Promise<Buffer[]> {
   const relay = new FedRelay();
-  const response = await new Promise<GuestResponse>((resolve, reject) => {
+  const response = await new Promise<GuestResponse | WholeResponse>((resolve, reject) => {
     requestHttp1(
       relay,
       { method: "GET", path: "/", authority: "a", headers: [], empty: true, chunked: false, upgrade: false },
       {
         onInform: () => undefined,
+        onWhole: resolve,
         onResponse: resolve,
         onSwitch: () => reject(new Error("switched")),
         onFailure: reject,
@@ -32,6 +33,9 @@ async function piecesOf(reads: readonly string[]): Promise<Buffer[]> {
       relay.push(bytes, "latin1");
     }
   });
+  if ("bytes" in response) {
+    return [response.bytes];
+  }
   const pieces: Buffer[] = [];
   for await (const piece of response.body) {
     pieces.push(piece as Buffer);
@@ -72,7 +76,14 @@ it("sends what had to wait as one chunk, whole and in order, the end behind it",
         const leg = requestHttp1(
           relay,
           { method: "POST", path: "/", authority: "a", headers: [], empty: false, chunked: true, upgrade: false },
-          { onInform: ignore, onResponse: ignore, onSwitch: ignore, onFailure: ignore, onBroken: ignore },
+          {
+            onInform: ignore,
+            onWhole: ignore,
+            onResponse: ignore,
+            onSwitch: ignore,
+            onFailure: ignore,
+            onBroken: ignore,
+          },
         );
         const datas = sizes.map((size, index) => String.fromCharCode(97 + (index % 26)).repeat(size));
         for (const data of datas) {

@@ -3,6 +3,7 @@ import type { Duplex } from "node:stream";
 import type { GuestEvents, GuestLeg, GuestRequest } from "./guest-leg.ts";
 import type { RawHeaders } from "./raw-headers.ts";
 import { ResponseParser } from "./response-parser.ts";
+import type { ParsedHead } from "./response-parser.ts";
 
 /** Pieces below this are joined: each of them costs far more memory than it holds while a client does not read. */
 const SMALL_BYTES = 1024;
@@ -122,8 +123,38 @@ export function requestHttp1(relay: Duplex, head: GuestRequest, events: GuestEve
   let sent = head.empty;
   /** The guest said more than it was asked. */
   let spoke = false;
-  const body = new GuestBody(relay);
-  body.on("error", () => undefined);
+  /** The head of an answer that was not reported, with what was read of its body. */
+  let unreported: ParsedHead | undefined;
+  let early: Buffer[] = [];
+  let body: GuestBody | undefined;
+
+  /** After each read: an answer that is complete is told as a whole, any other becomes a stream. */
+  function report(): void {
+    const info = unreported;
+    if (info === undefined) {
+      body?.flush();
+      return;
+    }
+    unreported = undefined;
+    const pieces = early;
+    early = [];
+    if (phase === "over" && trailers.length === 0) {
+      const [first] = pieces;
+      events.onWhole({ ...info, bytes: pieces.length === 1 && first !== undefined ? first : Buffer.concat(pieces) });
+      return;
+    }
+    const stream = new GuestBody(relay);
+    body = stream;
+    stream.on("error", () => undefined);
+    events.onResponse({ ...info, body: stream, trailers: () => trailers });
+    for (const piece of pieces) {
+      stream.add(piece);
+    }
+    stream.flush();
+    if (phase === "over") {
+      stream.push(null);
+    }
+  }
 
   function broken(error: Error): void {
     const before = phase;
@@ -132,7 +163,7 @@ export function requestHttp1(relay: Duplex, head: GuestRequest, events: GuestEve
     if (before === "waiting") {
       events.onFailure(error, unheard);
     } else if (before === "answering") {
-      body.destroy();
+      body?.destroy();
       events.onBroken();
     }
   }
@@ -155,14 +186,20 @@ export function requestHttp1(relay: Duplex, head: GuestRequest, events: GuestEve
       },
       onHead: (info) => {
         phase = "answering";
-        events.onResponse({ ...info, body, trailers: () => trailers });
+        unreported = info;
       },
-      onBody: (piece) => body.add(piece),
+      onBody: (piece) => {
+        if (body === undefined) {
+          early.push(piece);
+        } else {
+          body.add(piece);
+        }
+      },
       onEnd: (last) => {
         trailers = last;
         phase = "over";
-        body.flush();
-        body.push(null);
+        body?.flush();
+        body?.push(null);
       },
     },
   });
@@ -181,10 +218,14 @@ export function requestHttp1(relay: Duplex, head: GuestRequest, events: GuestEve
     }
     try {
       parser.feed(bytes);
-      body.flush();
     } catch (error) {
+      if (unreported !== undefined) {
+        report();
+      }
       broken(error instanceof Error ? error : new Error(String(error)));
+      return;
     }
+    report();
   }
   function onEnd(): void {
     if (phase !== "over" && !parser.end()) {
@@ -230,13 +271,13 @@ export function requestHttp1(relay: Duplex, head: GuestRequest, events: GuestEve
         return 0;
       }
       leave();
-      body.release();
+      body?.release();
       return parser.keepMs;
     },
     destroy() {
       phase = "over";
       relay.destroy();
-      body.destroy();
+      body?.destroy();
     },
   };
 }

@@ -14,6 +14,11 @@ export interface GuestResponse {
   trailers(): RawHeaders;
 }
 
+/** An answer that is there in one piece, without trailers. */
+export type WholeResponse = Pick<GuestResponse, "status" | "statusText" | "headers" | "empty"> & {
+  readonly bytes: Buffer;
+};
+
 /** A guest that agreed to switch protocols. */
 export interface GuestSwitch {
   readonly statusText: string;
@@ -23,9 +28,11 @@ export interface GuestSwitch {
   readonly early: Buffer;
 }
 
-/** What can become of a request. At most one of the four ends it. */
+/** What can become of a request. At most one of them ends it. */
 export interface GuestEvents {
   onInform(status: number, headers: RawHeaders): void;
+  /** Most answers are small and complete at once: nothing has to be streamed then. */
+  onWhole(response: WholeResponse): void;
   onResponse(response: GuestResponse): void;
   onSwitch(change: GuestSwitch): void;
   /** No answer came, or no valid one. `unheard` when the guest has not sent a byte. */

@@ -188,6 +188,7 @@ describe("a guest's answer", () => {
         const told: string[] = [];
         requestHttp1(relay, request, {
           onInform: () => undefined,
+          onWhole: () => told.push("whole"),
           onResponse: (response) => {
             told.push("response");
             response.body.resume();
@@ -207,7 +208,7 @@ describe("a guest's answer", () => {
         await new Promise((resolve) => {
           setImmediate(resolve);
         });
-        expect(["failure", "response", "response,broken"]).toContain(told.join(","));
+        expect(["failure", "whole", "response", "response,broken"]).toContain(told.join(","));
       }),
       { numRuns: 200 },
     );

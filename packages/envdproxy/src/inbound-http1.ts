@@ -10,6 +10,9 @@ import type { Inbound, ResponseHead } from "./inbound.ts";
 import { withoutField } from "./raw-headers.ts";
 import type { RawHeaders } from "./raw-headers.ts";
 
+/** Bodies up to this size are sent in one piece with their head. */
+const ONE_STRING_BYTES = 4096;
+
 const INVALID_STATUS_TEXT = /[^\t\x20-\x7e\x80-\xff]/;
 
 function framingOf(request: IncomingMessage): Framing {
@@ -128,7 +131,7 @@ export class Http1Inbound implements Inbound {
     return this.body.rawTrailers;
   }
 
-  respond(head: ResponseHead): Writable {
+  #writeHead(head: ResponseHead): void {
     const response = this.#response;
     response.sendDate = false;
     if (head.last === true) {
@@ -142,6 +145,27 @@ export class Http1Inbound implements Inbound {
       // Node refuses to announce trailers where no chunk can carry them.
       trailed ? [...head.headers] : withoutField(head.headers, "trailer"),
     );
+  }
+
+  respondWhole(head: ResponseHead, body: Buffer): void {
+    const response = this.#response;
+    this.#writeHead(head);
+    if (body.length === 0) {
+      response.end();
+    } else if (body.length <= ONE_STRING_BYTES && this.#sized) {
+      // Head and body as one string are one write, where two pieces are a list of them.
+      response.end(body.toString("latin1"), "latin1");
+    } else {
+      response.end(body);
+    }
+    if (!this.body.complete) {
+      this.#linger();
+    }
+  }
+
+  respond(head: ResponseHead): Writable {
+    const response = this.#response;
+    this.#writeHead(head);
     if (head.empty) {
       return response;
     }

@@ -62,6 +62,7 @@ export class Http2Inbound implements Inbound {
   readonly #stream: ServerHttp2Stream;
   #trailers: RawHeaders = [];
   #outTrailers: RawHeaders | undefined;
+  #last: Buffer | undefined;
   #gone = false;
 
   constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, rawHeaders: RawHeaders) {
@@ -140,10 +141,24 @@ export class Http2Inbound implements Inbound {
     return stream;
   }
 
+  respondWhole(head: ResponseHead, body: Buffer): void {
+    const stream = this.#stream;
+    if (!stream.closed && !stream.destroyed) {
+      if (!fits(head.headers)) {
+        throw new RangeError("the answer's head is too long for HTTP/2");
+      }
+      const silent = head.empty || body.length === 0;
+      stream.respond({ ...http2Fields(head.headers), ":status": head.status }, { endStream: silent });
+      // The end travels with the last bytes.
+      this.#last = silent ? undefined : body;
+    }
+    this.finish([]);
+  }
+
   finish(trailers: RawHeaders): void {
     const stream = this.#stream;
     this.#outTrailers = trailers;
-    stream.end();
+    stream.end(this.#last);
     if (!stream.readableEnded) {
       stream.unpipe();
       stream.resume();

@@ -44,6 +44,8 @@ export interface Inbound {
   trailers(): RawHeaders;
   /** Sends the head at once and returns where the body goes. Throws, before anything is sent, what can not be sent. */
   respond(head: ResponseHead): Writable;
+  /** Sends an answer that is all there and ends it. Throws, before anything is sent, what can not be sent. */
+  respondWhole(head: ResponseHead, body: Buffer): void;
   /** Ends the answer. A client that still sends its body is given a moment, then cut off. */
   finish(trailers: RawHeaders): void;
   /** Breaks the answer off so that it can not be taken for a complete one. */

@@ -13,8 +13,8 @@ export interface Owner {
   readonly id: string;
   /** The sandbox's own token; absent on nodes that tell none. A secret. */
   readonly token: string | undefined;
-  /** What clients present; absent when `token` is. A secret. */
-  readonly accessToken: string | undefined;
+  /** What clients present, as bytes to compare with; absent when `token` is. A secret. */
+  readonly accessToken: Buffer | undefined;
   /** Whether it slept when it was read. */
   readonly paused: boolean;
 }
@@ -163,7 +163,7 @@ export function createOwnerResolver(options: OwnerResolverOptions): OwnerResolve
       node,
       id: claimId,
       token,
-      accessToken: token === undefined ? undefined : guestAccessToken(token, secret),
+      accessToken: token === undefined ? undefined : Buffer.from(guestAccessToken(token, secret)),
       paused: record.paused,
     };
     bounded(owners, maxOwners, key, { owner, expiresAt: now() + keepMs });

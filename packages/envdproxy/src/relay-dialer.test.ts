@@ -15,7 +15,7 @@ const CREDENTIAL = { kind: "token", token: "t" } as const;
 
 describe("the first of those who wait for a wake", () => {
   it("may leave: the others wake the sandbox, one of them for all", async () => {
-    const owner: Owner = { node: "n", id: "sb_a", token: "t", accessToken: "t", paused: true };
+    const owner: Owner = { node: "n", id: "sb_a", token: "t", accessToken: Buffer.from("t"), paused: true };
     const resolver: OwnerResolver = {
       resolve: () => Promise.resolve(owner),
       refresh: () => expect.unreachable("nothing is refreshed"),

@@ -419,9 +419,24 @@ describe("Flags", () => {
   const handler = createProxy({ store: new ScriptedStore(), domain: DOMAIN });
 
   it("declares the same flags under either prefix", () => {
-    const names = ["bind-address", "tls-cert-file", "tls-private-key-file", "guest-http2", "public-ports"];
-    expect(Object.keys(Flags.options(""))).toStrictEqual(names);
-    expect(Object.keys(Flags.options("envd-proxy-"))).toStrictEqual(names.map((name) => `envd-proxy-${name}`));
+    const names = [
+      "bind-address",
+      "tls-cert-file",
+      "tls-private-key-file",
+      "guest-http2",
+      "public-ports",
+      "relay-idle",
+      "max-relays",
+      "max-relays-per-sandbox",
+      "access-log",
+    ];
+    // What watches a process is no matter of one of its surfaces.
+    const shared = "metrics-bind-address";
+    expect(Object.keys(Flags.options(""))).toStrictEqual([...names, shared]);
+    expect(Object.keys(Flags.options("envd-proxy-"))).toStrictEqual([
+      ...names.map((name) => `envd-proxy-${name}`),
+      shared,
+    ]);
     expect(Flags.options("")["bind-address"]?.default).toBe(":8443");
     expect(Flags.options("envd-proxy-")["envd-proxy-bind-address"]?.default).toBe("");
   });
