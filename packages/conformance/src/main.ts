@@ -32,8 +32,11 @@ async function main(): Promise<number> {
   });
   const begun = performance.now();
   const versions = new Map<string, string>();
+  let kept = false;
+  // Once: rows that an interrupt ends have not failed.
   const keepResults = async (): Promise<void> => {
-    if (args.writeResults && args.node === undefined) {
+    if (args.writeResults && args.node === undefined && !kept) {
+      kept = true;
       const outcome = { results: collector.results, versions, limits: known };
       await writeResults(mergeResults(await readResults(), outcome, listedRows()));
       say(
