@@ -125,7 +125,7 @@ export function requestHttp1(relay: Duplex, head: GuestRequest, events: GuestEve
   let spoke = false;
   /** The head of an answer that was not reported, with what was read of its body. */
   let unreported: ParsedHead | undefined;
-  let early: Buffer[] = [];
+  let gathered: Buffer[] = [];
   let body: GuestBody | undefined;
 
   /** After each read: an answer that is complete is told as a whole, any other becomes a stream. */
@@ -136,8 +136,8 @@ export function requestHttp1(relay: Duplex, head: GuestRequest, events: GuestEve
       return;
     }
     unreported = undefined;
-    const pieces = early;
-    early = [];
+    const pieces = gathered;
+    gathered = [];
     if (phase === "over" && trailers.length === 0) {
       const [first] = pieces;
       events.onWhole({ ...info, bytes: pieces.length === 1 && first !== undefined ? first : Buffer.concat(pieces) });
@@ -190,7 +190,7 @@ export function requestHttp1(relay: Duplex, head: GuestRequest, events: GuestEve
       },
       onBody: (piece) => {
         if (body === undefined) {
-          early.push(piece);
+          gathered.push(piece);
         } else {
           body.add(piece);
         }
