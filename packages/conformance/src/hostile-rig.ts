@@ -20,7 +20,8 @@ export const APP_PORT = 3_000;
 /** Port at which nothing listens. */
 export const CLOSED_PORT = 9;
 
-const POLL_MS = 1_000;
+/** Long, so that a busy machine does not make the node look gone. */
+const POLL_MS = 5_000;
 const FLAT_MS = 10_000;
 const MEGABYTE = 1 << 20;
 

@@ -94,8 +94,8 @@ async function crowd(rig: HostileRig): Promise<void> {
         body: `b${index}`,
         dispatcher: agent,
       });
-      assert.equal(reply.statusCode, 200);
-      assert.equal(await reply.body.text(), `/crowd/${index} b${index}`);
+      const text = await reply.body.text();
+      assert.equal(`${reply.statusCode} ${text}`, `200 /crowd/${index} b${index}`);
     });
   } finally {
     await agent.destroy();
