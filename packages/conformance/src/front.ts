@@ -24,6 +24,8 @@ export interface FrontOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Put behind the other flags, where they win over the same flags. */
   readonly flags?: readonly string[];
+  /** The certificate among the flags: the data plane is served over TLS. */
+  readonly certFile?: string;
 }
 
 /** Starts the service and returns it before it is up, for rows that watch or expect to fail the start. */
@@ -52,11 +54,12 @@ export async function launchFront(
     ...RIG,
     mode: options.mode,
     apiUrl: `http://127.0.0.1:${apiPort}`,
-    proxyUrl: `http://127.0.0.1:${proxyPort}`,
+    proxyUrl: `${options.certFile === undefined ? "http" : "https"}://127.0.0.1:${proxyPort}`,
     image: IMAGE,
     nodeAddresses: options.nodeAddresses,
     pollMs: options.pollMs,
     frontPid: child.pid,
+    ...(options.certFile === undefined ? {} : { trust: { caFile: options.certFile, bundleFile: options.certFile } }),
   };
   return {
     facts,

@@ -13,6 +13,7 @@ import { type HostileLane, hostileLanes } from "../suites/hostile.ts";
 import { ISOLATIONS, isolationRows } from "../suites/isolation.ts";
 import { meshRows } from "../suites/mesh.ts";
 import { nodeRows } from "../suites/node.ts";
+import { runnerRows } from "../suites/protocols/runner-rows.ts";
 import { teardownRows } from "../suites/teardown.ts";
 
 /** A row of any suite, with the columns of results that a full run has for it. */
@@ -63,6 +64,7 @@ function harnessRows(): readonly ListedRow[] {
     ...listed("teardown", own, teardownRows(standIn(), standIn(), undefined)),
     ...ISOLATIONS.flatMap((isolation) => listed("isolation", own, isolationRows(standIn(), standIn(), isolation).rows)),
     ...listed("node", ["node"], nodeRows(standIn())),
+    ...listed("protocols", own, runnerRows(standIn()).rows),
     ...listed("faults", own, faultLanes(standIn()).flat()),
     ...listed(
       "hostile",

@@ -13,6 +13,7 @@ import { runHostileSuite } from "./hostile-run.ts";
 import { isInterpreterClient, runInterpreterSuite } from "./interpreter-run.ts";
 import { type Lane, runLanes } from "./lanes.ts";
 import { runNodeSuite } from "./node-run.ts";
+import { protocolLanes } from "./protocol-run.ts";
 import type { ProcessSet } from "./processes.ts";
 import { cleanEnv, type Programs } from "./programs.ts";
 import type { ResultCollector } from "./results.ts";
@@ -50,6 +51,7 @@ const HARNESS_SUITES: readonly string[] = [
   "faults",
   "hostile",
   "fuzz",
+  "protocols",
   "node",
   ...Object.keys(CONTROL_SUITES),
 ];
@@ -192,6 +194,7 @@ function harnessLanes(context: RunContext, plan: Plan): Lane[] {
     ...lane("hostile", () => runHostileSuite(context)),
     // By its own name only: it takes minutes of a whole processor.
     ...(args.suite === "fuzz" ? lane("fuzz", () => runFuzzSuite(context)) : []),
+    ...(wants("protocols") && !brief ? protocolLanes(context) : []),
     ...lane("faults", async () => {
       // Lanes of their own, which mostly wait as well.
       const lanes = faultLanes({ set, programs, isolation: args.isolation });

@@ -58,7 +58,7 @@ export class ScriptedRelays {
       if (address === undefined) {
         refuse(socket, 502, "nothing listens");
       } else {
-        this.#join(id, socket, head, address);
+        this.#join(id, socket, head, address.replace(/\*$/, port));
       }
     }
   }

@@ -26,7 +26,7 @@ export interface NodeScript {
 
 /** Guest ports of a scripted node's sandboxes, by their number. */
 export interface ScriptedRelayPorts {
-  /** `host:port` that stands for the guest's; `*` is for all ports that are not named. */
+  /** `host:port` that stands for the guest's; `*` is for all ports that are not named, and as a port for the same one. */
   readonly guests: Readonly<Record<string, string>>;
   /** Ports at which the node answers the wish for a relay with these bytes, and what it does then. */
   readonly tricks: Readonly<Record<string, { readonly bytes: string; readonly ending: "end" | "reset" | "hang" }>>;

@@ -1,13 +1,14 @@
 import { generateKeyPairSync, sign } from "node:crypto";
 
-/** A fresh key and a certificate for `localhost`, `127.0.0.1` and `::1`, signed by itself. For tests. */
-export function selfSigned(): { readonly cert: string; readonly key: string } {
+/** A fresh key and a certificate for `localhost`, `127.0.0.1`, `::1` and other names, signed by itself. For tests. */
+export function selfSigned(names: readonly string[] = []): { readonly cert: string; readonly key: string } {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "prime256v1" });
   const algorithm = sequence(oid([0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02]));
   const name = sequence(der(0x31, sequence(oid([0x55, 0x04, 0x03]), der(0x0c, Buffer.from("localhost")))));
   const validity = sequence(der(0x17, Buffer.from("200101000000Z")), der(0x17, Buffer.from("491231235959Z")));
   const altNames = sequence(
     der(0x82, Buffer.from("localhost")),
+    ...names.map((other) => der(0x82, Buffer.from(other))),
     der(0x87, Buffer.from([127, 0, 0, 1])),
     der(0x87, Buffer.concat([Buffer.alloc(15), Buffer.from([1])])),
   );

@@ -127,9 +127,15 @@ class Exchange {
     this.#leg = leg;
     if (inbound.framing.kind !== "none") {
       inbound.invite();
-      inbound.body.once("end", () => leg.endBody(passableTrailers(inbound.trailers())));
-      inbound.body.on("data", (piece: Buffer) => this.#options.onBytes("guest", piece.length));
-      inbound.body.pipe(leg.body, { end: false });
+      const endBody = (): void => leg.endBody(passableTrailers(inbound.trailers()));
+      // An empty body of HTTP/2 ends by itself, which may be before the relay is there to hear of it.
+      if (inbound.body.readableEnded) {
+        endBody();
+      } else {
+        inbound.body.once("end", endBody);
+        inbound.body.on("data", (piece: Buffer) => this.#options.onBytes("guest", piece.length));
+        inbound.body.pipe(leg.body, { end: false });
+      }
     }
   }
 

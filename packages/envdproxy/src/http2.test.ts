@@ -110,6 +110,20 @@ async function http2Guest(listener: (stream: ServerHttp2Stream, headers: Incomin
 }
 
 describe("an HTTP/2 client", () => {
+  it("passes on that a body is empty, however late the relay comes", async () => {
+    await using guest = await httpGuest((request, response) => {
+      request.resume();
+      request.once("end", () => response.end("heard"));
+    });
+    await using rig = await proxyTo(guest);
+    for (const end of ["at once", "later"]) {
+      const stream = rig.open({ ":method": "POST" }, { endStream: false });
+      if (end === "later") await sleep(50);
+      stream.end();
+      expect(await answerOf(stream)).toMatchObject({ status: 200, body: "heard" });
+    }
+  });
+
   it("is downgraded to the guest's protocol", async () => {
     let seen: readonly string[] = [];
     let version = "";

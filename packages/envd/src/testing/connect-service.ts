@@ -1,7 +1,7 @@
 // The Connect project's own test service on the RPC layer of the daemon, as `connectconformance` starts it: a request with
 // the properties of the server on standard input, the answer where it listens on standard output. The service's schema
 // comes as a descriptor set, whose path is the first argument.
-import { appendFileSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
@@ -191,7 +191,14 @@ const through = process.env["CONFORMANCE_THROUGH"];
 // As the daemon has it: a client may use a connection again after any time.
 server.keepAliveTimeout = 640_000;
 server.requestTimeout = 0;
-server.listen(0, "127.0.0.1", () => {
+// Behind a proxy, names of ports are known in advance: the first that is free is taken.
+const ports = through === undefined ? [0] : (JSON.parse(through) as { readonly free: number[] }).free;
+server.on("error", (error: NodeJS.ErrnoException) => {
+  const next = ports.shift();
+  if (error.code !== "EADDRINUSE" || next === undefined) throw error;
+  server.listen(next, "127.0.0.1");
+});
+server.once("listening", () => {
   const { port } = server.address() as AddressInfo;
   const shown = through === undefined ? { host: "127.0.0.1", port } : announce(through, port);
   const desc = schema("ServerCompatResponse");
@@ -200,15 +207,14 @@ server.listen(0, "127.0.0.1", () => {
   head.writeUInt32BE(answer.length);
   process.stdout.write(Buffer.concat([head, answer]));
 });
+server.listen(ports.shift() ?? 0, "127.0.0.1");
 process.on("SIGTERM", () => process.exit(0));
 
 /** Name and port of the proxy, and the certificate it has when the runner asks for TLS. */
 function announce(told: string, port: number): object {
-  const { host, ports, certFile, hostsFile } = JSON.parse(told) as Record<string, string> & {
-    readonly ports: { readonly plain: number; readonly tls: number };
-  };
-  const name = `${port}-${host}`;
-  const tls = field(properties, "useTls") === true;
-  appendFileSync(hostsFile ?? "", `127.0.0.1 ${name}\n`);
-  return { host: name, port: tls ? ports.tls : ports.plain, ...(tls ? { pemCert: readFileSync(certFile ?? "") } : {}) };
+  const proxy = JSON.parse(told) as { host: string; plain: number; tls: number; certFile: string };
+  const host = `${port}-${proxy.host}`;
+  return field(properties, "useTls") === true
+    ? { host, port: proxy.tls, pemCert: readFileSync(proxy.certFile) }
+    : { host, port: proxy.plain };
 }
