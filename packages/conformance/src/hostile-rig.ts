@@ -10,7 +10,7 @@ import { readVitals, socketsOf, type Vitals } from "./process-vitals.ts";
 import type { ProcessSet } from "./processes.ts";
 import type { Programs } from "./programs.ts";
 import { IMAGE, RIG, type RigFiles, type TokenMode, writeRigFiles } from "./rig.ts";
-import { type Echo, ScriptedGuest } from "./scripted-guest.ts";
+import { echo, type Echo, ScriptedGuest } from "./scripted-guest.ts";
 import { pool, type ScriptedNode, startScriptedNode } from "./scripted-node.ts";
 import type { ScriptedRelayPorts } from "./scripted-node-script.ts";
 
@@ -70,7 +70,15 @@ export class HostileRig {
     const { set, programs, mode = "seed", logLevel = "info", nodeHost = "127.0.0.1", tricks = {} } = options;
     const files = await writeRigFiles("hostile");
     const guest = await ScriptedGuest.start();
-    guest.on("init", { onEnd: (_request, { socket }) => socket.write("HTTP/1.1 204 No Content\r\n\r\n") });
+    guest.on("init", {
+      onEnd: (request, connection) => {
+        if (request.target === "/init") {
+          connection.socket.write("HTTP/1.1 204 No Content\r\n\r\n");
+        } else {
+          echo(request, connection);
+        }
+      },
+    });
     const [port = 0] = await freePorts(1);
     const advertise = `${nodeHost.includes(":") ? `[${nodeHost}]` : nodeHost}:${port}`;
     const { address } = guest;

@@ -25,7 +25,6 @@ export function hangupRows(context: HostileContext): readonly HostileRow[] {
       "H40",
       `${many} clients read the head of a download of 100 MB and hang up: the guest sees each close within 1 s, nothing stays`,
       (rig) => downloads(rig, many, (index) => leaveHttp1(rig, index)),
-      true,
     ),
     rigRow(
       context,

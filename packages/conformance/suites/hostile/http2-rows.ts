@@ -88,12 +88,8 @@ export function http2Rows(context: HostileContext): readonly HostileRow[] {
       (rig) => streams(rig),
       true,
     ),
-    rigRow(
-      context,
-      "H5",
-      "HTTP/2 byte by byte, and connections that end at every byte",
-      (rig) => split(rig, context.brief ? 13 : 1),
-      true,
+    rigRow(context, "H5", "HTTP/2 byte by byte, and connections that end at every byte", (rig) =>
+      split(rig, context.brief ? 13 : 1),
     ),
     rigRow(context, "H6", "floods of HTTP/2 frames cost their own connection at most", (rig) => floods(rig)),
   ];

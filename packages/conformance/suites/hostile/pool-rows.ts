@@ -19,7 +19,6 @@ export function poolRows(context: HostileContext): readonly HostileRow[] {
       "H70",
       "a guest that closes a kept connection when a request comes: a GET is carried out once more, a POST with a body is not",
       (rig) => closing(rig),
-      true,
     ),
     rigRow(
       context,

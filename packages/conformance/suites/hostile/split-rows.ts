@@ -30,7 +30,6 @@ export function splitRows(context: HostileContext): readonly HostileRow[] {
       "H22",
       "clients that leave at every byte of a request, closing or resetting: no guest takes a part for the whole, no relay stays",
       (rig) => brokenRequests(rig, stride),
-      true,
     ),
     rigRow(
       context,

@@ -50,7 +50,6 @@ export function promptRows(context: HostileContext): readonly HostileRow[] {
       "H65",
       "frames of one byte arrive one by one, and a head before its first byte, over HTTP/1.1 and HTTP/2",
       (rig) => prompt(rig),
-      true,
     ),
     rigRow(context, "H66", "bodies are not compressed, and what is compressed stays so", (rig) => encodings(rig), true),
   ];

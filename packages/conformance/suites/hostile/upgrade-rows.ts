@@ -77,7 +77,7 @@ const NODE_TRICKS: readonly (readonly [statuses: readonly number[], trick: Scrip
 const FIRST_TRICK = 6_000;
 
 /** Port at which the node takes the wish for a relay and never answers. */
-export const HANGING_PORT = 6_999;
+const HANGING_PORT = 6_999;
 
 /** Tricks of the rig's node, by port. */
 export const NODE_TRICK_PORTS: ScriptedRelayPorts["tricks"] = {
@@ -94,21 +94,15 @@ export function upgradeRows(context: HostileContext): readonly HostileRow[] {
       "H30",
       `${cycles} WebSockets that the guest answers with 404, 502, 200, garbage, half an answer, an end or a reset at each step, each way in`,
       (rig) => guestTricks(rig, cycles),
-      true,
     ),
     rigRow(
       context,
       "H31",
       `${cycles} relays that the node refuses, garbles, cuts or resets at each step, under requests and WebSockets`,
       (rig) => nodeTricks(rig, cycles),
-      true,
     ),
-    rigRow(
-      context,
-      "H32",
-      "a refused WebSocket is told why in JSON that browsers of any origin may read",
-      (rig) => refusals(rig),
-      true,
+    rigRow(context, "H32", "a refused WebSocket is told why in JSON that browsers of any origin may read", (rig) =>
+      refusals(rig),
     ),
     rigRow(context, "H33", "clients that leave while the node has not answered free its relay within 1 s", (rig) =>
       hanging(rig, times(context, 200, 20)),
