@@ -1,157 +1,162 @@
-import type { InventorySource, NodeInventory, NodePools } from "@org/scale";
-import { readNodeInventory } from "./node-inventory.ts";
-import { DEFAULT_STALE_AFTER_MS, freshNodes } from "./staleness.ts";
+import { setImmediate as immediate } from "node:timers/promises";
+import type { InventorySource, Logger, NodeInventory, NodePools } from "@org/scale";
+import { errorText, KubeError } from "./errors.ts";
+import type { KubeClient } from "./kube-client.ts";
+import { NODE_INVENTORIES } from "./node-inventory.ts";
+import { ObjectInventory } from "./object-inventory.ts";
+import { Reflector, type KubeChanges, type ReflectorStatus } from "./reflector.ts";
+import { pause, realTiming, type Timing } from "./timing.ts";
 
-/** Options of {@link KubeInventory}. */
+/** Options of {@link KubeInventory.start}. */
 export interface KubeInventoryOptions {
+  /** The cluster's API server. Stays open. */
+  readonly client: Pick<KubeClient, "request" | "stream">;
+  /** Life of the watch. An abort ends it; the last snapshot stays readable. */
+  readonly signal: AbortSignal;
   /** How far a node may be behind the fleet before it is left out, in milliseconds; 0 is the default. @default 90000 */
   readonly staleAfterMs?: number | undefined;
+  /** How long the first list may take, in milliseconds. @default 120000 */
+  readonly syncTimeoutMs?: number | undefined;
+  /** Told of failures and recoveries of the watch. @default silent */
+  readonly logger?: Logger | undefined;
   /** The wall clock in milliseconds. @default Date.now */
   readonly clock?: (() => number) | undefined;
+  /** For tests. @default real time */
+  readonly timing?: Timing | undefined;
 }
 
-interface Known {
-  /** What the view was read from: an object that did not change is not read again. */
-  readonly object: unknown;
-  readonly version: string | undefined;
-  readonly view: NodeInventory;
-}
+const SYNC_TIMEOUT_MS = 120_000;
 
-interface Snapshot {
-  readonly nodes: readonly string[];
-  readonly byNode: ReadonlyMap<string, NodeInventory>;
-  readonly capacities: readonly NodePools[];
-  readonly capacityByNode: ReadonlyMap<string, NodePools>;
-  readonly holdsUntilMs: number;
-}
+/** Changes that arrive within this time are published together, in milliseconds. */
+const GATHER_MS = 20;
 
-const nothing: Snapshot = {
-  nodes: [],
-  byNode: new Map(),
-  capacities: [],
-  capacityByNode: new Map(),
-  holdsUntilMs: Infinity,
-};
+/** How long the event loop may be held by reading objects, in milliseconds. */
+const STRETCH_MS = 4;
 
 /**
- * Inventory of the `NodeInventory` objects that it was last given. Where they come from is the caller's business. Stale
- * nodes are left out of every read, and come back with their next stamp.
+ * Inventory of the `NodeInventory` objects of a cluster, which it watches. Every read answers from one immutable
+ * snapshot and never waits; while the API server cannot be reached the last one stays.
  */
 export class KubeInventory implements InventorySource {
-  readonly #staleAfterMs: number;
-  readonly #clock: () => number;
-  #known = new Map<string, Known>();
-  #snapshot = nothing;
-  #generation = 0;
+  readonly #objects: ObjectInventory;
+  readonly #reflector: Reflector;
+  readonly #timing: Timing;
+  readonly #signal: AbortSignal;
+  /** Objects by node that nobody read yet; `undefined` for one that is gone. */
+  readonly #waiting = new Map<string, unknown>();
+  #taking: Promise<void> | undefined;
+  /** Resolves when the watch has ended, after the signal. */
+  readonly stopped: Promise<void>;
 
-  /** @throws TypeError when `staleAfterMs` is negative or no number. */
-  constructor(options: KubeInventoryOptions = {}) {
-    const { staleAfterMs = 0, clock = Date.now } = options;
-    if (!(staleAfterMs >= 0)) {
-      throw new TypeError("staleAfterMs must be a number of milliseconds from 0");
-    }
-    this.#staleAfterMs = staleAfterMs === 0 ? DEFAULT_STALE_AFTER_MS : staleAfterMs;
-    this.#clock = clock;
+  private constructor(options: KubeInventoryOptions, signal: AbortSignal) {
+    const { client, staleAfterMs, clock, logger, timing = realTiming } = options;
+    this.#objects = new ObjectInventory({ staleAfterMs, clock });
+    this.#timing = timing;
+    this.#signal = signal;
+    this.#reflector = new Reflector({
+      client,
+      resource: NODE_INVENTORIES,
+      onChanges: (changes) => this.#queue(changes),
+      logger,
+      timing,
+    });
+    this.stopped = this.#reflector.run(signal);
   }
 
   /**
-   * Takes the place of everything given before. Objects that do not name their node are left out; of two for one node
-   * the later counts.
+   * Lists the objects, then follows them until the signal fires. Resolves with the first snapshot.
+   * @throws KubeError `not_synced` when the first list did not arrive in time, with the reason; the signal's reason
+   * when it fires before; TypeError for options out of range.
    */
-  replace(objects: Iterable<unknown>): void {
-    const known = new Map<string, Known>();
-    for (const object of objects) {
-      const next = this.#read(object);
-      if (next !== undefined) {
-        known.set(next.view.node, next);
-      }
+  static async start(options: KubeInventoryOptions): Promise<KubeInventory> {
+    const { signal, syncTimeoutMs = SYNC_TIMEOUT_MS, timing = realTiming } = options;
+    if (!(syncTimeoutMs > 0 && syncTimeoutMs < 2 ** 31)) {
+      throw new TypeError("syncTimeoutMs must be a positive number of milliseconds");
     }
-    const changed =
-      known.size !== this.#known.size || [...known].some(([node, { view }]) => this.#known.get(node)?.view !== view);
-    if (changed) {
-      this.#known = known;
-      this.#rebuild();
+    signal.throwIfAborted();
+    const life = new AbortController();
+    const end = (): void => life.abort(signal.reason);
+    signal.addEventListener("abort", end, { once: true });
+    const inventory = new KubeInventory(options, life.signal);
+    void inventory.stopped.then(() => signal.removeEventListener("abort", end));
+    const patience = new AbortController();
+    const synced = await Promise.race([
+      inventory.#reflector.synced.then(() => true),
+      inventory.stopped.then(() => false),
+      pause(timing, syncTimeoutMs, patience.signal).then(() => false),
+    ]);
+    patience.abort();
+    if (!synced) {
+      const cause = inventory.status.lastError;
+      life.abort();
+      await inventory.stopped;
+      signal.throwIfAborted();
+      const name = `${NODE_INVENTORIES.plural}.${NODE_INVENTORIES.group}`;
+      throw new KubeError(
+        "not_synced",
+        `no list of ${name} within ${syncTimeoutMs / 1000} s: ${cause === undefined ? "no answer" : errorText(cause)}; ` +
+          "is its CustomResourceDefinition installed?",
+        { cause },
+      );
     }
+    await inventory.#taking;
+    return inventory;
+  }
+
+  /** How the watch stands: for readiness, and for people who ask why nothing moves. */
+  get status(): ReflectorStatus {
+    return this.#reflector.status;
   }
 
   get generation(): number {
-    this.#current();
-    return this.#generation;
+    return this.#objects.generation;
   }
 
   listNodes(): readonly string[] {
-    return this.#current().nodes;
+    return this.#objects.listNodes();
   }
 
   nodeInventory(node: string): NodeInventory | undefined {
-    return this.#current().byNode.get(node);
+    return this.#objects.nodeInventory(node);
   }
 
   nodeCapacity(node: string): NodePools | undefined {
-    return this.#current().capacityByNode.get(node);
+    return this.#objects.nodeCapacity(node);
   }
 
   nodeCapacities(): readonly NodePools[] {
-    return this.#current().capacities;
+    return this.#objects.nodeCapacities();
   }
 
-  #read(object: unknown): Known | undefined {
-    const nowMs = this.#clock();
-    const monotonicMs = performance.now();
-    const view = readNodeInventory(object, monotonicMs);
-    if (view === undefined) {
-      return undefined;
+  #queue({ changed, removed }: KubeChanges): void {
+    for (const object of changed) {
+      this.#waiting.set(object.metadata.name, object);
     }
-    const version = resourceVersion(object);
-    const before = this.#known.get(view.node);
-    if (before !== undefined && (before.object === object || (version !== undefined && before.version === version))) {
-      return before;
+    for (const name of removed) {
+      this.#waiting.set(name, undefined);
     }
-    // The node was read when its publisher stamped the object, by a clock that may run ahead of ours.
-    const { publishedAt } = view;
-    const asOfMs = publishedAt === undefined ? monotonicMs : monotonicMs - Math.max(0, nowMs - publishedAt.getTime());
-    return { object, version, view: Object.freeze({ ...view, asOfMs }) };
+    this.#taking ??= this.#take();
   }
 
-  /** The snapshot, after the passing of time was accounted for. */
-  #current(): Snapshot {
-    if (this.#clock() > this.#snapshot.holdsUntilMs) {
-      this.#rebuild();
+  /** Reads what waits, a stretch at a time, and publishes it once for all that came together. */
+  async #take(): Promise<void> {
+    if (this.#reflector.status.hasSynced) {
+      await pause(this.#timing, GATHER_MS, this.#signal);
     }
-    return this.#snapshot;
-  }
-
-  #rebuild(): void {
-    const views = [...this.#known.values()].map(({ view }) => view);
-    const nowMs = this.#clock();
-    const fresh = freshNodes(views, nowMs, this.#staleAfterMs);
-    const stamps = fresh.map(({ publishedAt }) => publishedAt?.getTime() ?? 0);
-    // Only while the newest stamp is still to come does the clock alone make nodes stale, and at most up to that stamp.
-    const newest = Math.max(...stamps);
-    const turns = newest > nowMs ? stamps.map((at) => at + this.#staleAfterMs).filter((turn) => turn < newest) : [];
-    const holdsUntilMs = Math.min(...turns);
-    const nodes = Object.freeze(fresh.map(({ node }) => node).sort());
-    const byNode = new Map<string, NodeInventory>();
-    const capacityByNode = new Map<string, NodePools>();
-    for (const node of nodes) {
-      const view = this.#known.get(node)?.view;
-      if (view !== undefined) {
-        const { address, pools, templates } = view;
-        byNode.set(node, view);
-        capacityByNode.set(node, Object.freeze({ node, address, pools, templates }));
+    let began = performance.now();
+    for (const [node, object] of this.#waiting) {
+      this.#waiting.delete(node);
+      if (object === undefined) {
+        this.#objects.remove(node);
+      } else {
+        this.#objects.put(object);
+      }
+      if (performance.now() - began >= STRETCH_MS) {
+        await immediate();
+        began = performance.now();
       }
     }
-    const capacities = Object.freeze([...capacityByNode.values()]);
-    this.#snapshot = { nodes, byNode, capacities, capacityByNode, holdsUntilMs };
-    this.#generation += 1;
+    this.#objects.publish();
+    this.#taking = undefined;
   }
-}
-
-function resourceVersion(object: unknown): string | undefined {
-  const metadata = typeof object === "object" && object !== null && "metadata" in object ? object.metadata : undefined;
-  const version =
-    typeof metadata === "object" && metadata !== null && "resourceVersion" in metadata
-      ? metadata.resourceVersion
-      : undefined;
-  return typeof version === "string" && version !== "" ? version : undefined;
 }

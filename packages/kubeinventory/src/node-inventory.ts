@@ -1,4 +1,12 @@
 import type { InventoryEntry, NodeInventory, PoolCapacity, PromotedTemplate } from "@org/scale";
+import type { KubeResource } from "./reflector.ts";
+
+/** Where `NodeInventory` objects are in the API. They belong to the cluster and not to a namespace. */
+export const NODE_INVENTORIES: KubeResource = Object.freeze({
+  group: "sandbox.cocoonstack.io",
+  version: "v1beta1",
+  plural: "nodeinventories",
+});
 
 /**
  * A `NodeInventory` object as the API server stores it: one per node, named after it. It has neither spec nor status.

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { KubeInventory, type NodeInventoryObject } from "./index.ts";
-import { readNodeInventory } from "./node-inventory.ts";
+import { readNodeInventory, type NodeInventoryObject } from "./node-inventory.ts";
+import { ObjectInventory } from "./object-inventory.ts";
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
@@ -141,7 +141,7 @@ describe("a NodeInventory object", () => {
 describe("the inventory", () => {
   it("lists fresh nodes in code-unit order and leaves stale ones out of every read", () => {
     let now = T0;
-    const inventory = new KubeInventory({ clock: () => now });
+    const inventory = new ObjectInventory({ clock: () => now });
     inventory.replace([published("b", T0), published("a", T0), published("B", T0)]);
     expect(inventory.listNodes()).toEqual(["B", "a", "b"]);
     now = T0 + 91 * SECOND;
@@ -157,7 +157,7 @@ describe("the inventory", () => {
 
   it("evicts nobody when nobody publishes, or a node is alone, or no node has a stamp", () => {
     let now = T0;
-    const inventory = new KubeInventory({ clock: () => now });
+    const inventory = new ObjectInventory({ clock: () => now });
     inventory.replace([published("a", T0), published("b", T0 + SECOND)]);
     now = T0 + 10 * MINUTE;
     expect(inventory.listNodes()).toEqual(["a", "b"]);
@@ -173,7 +173,7 @@ describe("the inventory", () => {
 
   it("lets nodes go stale by the clock alone only while a stamp is ahead of it", () => {
     let now = T0;
-    const inventory = new KubeInventory({ clock: () => now });
+    const inventory = new ObjectInventory({ clock: () => now });
     inventory.replace([published("a", T0), published("b", T0 + 60 * MINUTE)]);
     const { generation } = inventory;
     now = T0 + 90 * SECOND;
@@ -187,47 +187,126 @@ describe("the inventory", () => {
     expect(inventory.generation).toBe(generation + 1);
   });
 
-  it("keeps its generation and views of objects that did not change", () => {
-    const inventory = new KubeInventory({ clock: () => T0 });
-    const same = published("a", T0);
+  it("does not read an object again whose version it knows", () => {
+    const inventory = new ObjectInventory({ clock: () => T0 });
     const versioned = (resourceVersion: string): object => ({
       ...published("b", T0),
       metadata: { name: "b", resourceVersion },
     });
+    const same = published("a", T0);
     inventory.replace([same, versioned("1")]);
-    const { generation } = inventory;
-    const view = inventory.nodeInventory("a");
+    const [a, b] = [inventory.nodeInventory("a"), inventory.nodeInventory("b")];
     inventory.replace([same, versioned("1")]);
-    expect(inventory.generation).toBe(generation);
+    expect(inventory.nodeInventory("a")).toBe(a);
+    expect(inventory.nodeInventory("b")).toBe(b);
     inventory.replace([same, versioned("2")]);
-    expect(inventory.generation).toBe(generation + 1);
-    expect(inventory.nodeInventory("a")).toBe(view);
-    inventory.replace([same]);
-    expect(inventory.generation).toBe(generation + 2);
+    expect(inventory.nodeInventory("b")).not.toBe(b);
   });
 
-  it("dates a view by its stamp, and no later than now", () => {
-    const inventory = new KubeInventory({ clock: () => T0 });
+  it("keeps generation, lists and entries of a node that only published again", () => {
+    let now = T0;
+    const inventory = new ObjectInventory({ clock: () => now });
+    const entries = [
+      { name: "ns/a", id: "sb_1", phase: "Running", deadline: "2026-09-28T13:00:00Z", claimMetadata: '{"k":"v"}' },
+      { name: "ns/b", id: "sb_2", phase: "Running" },
+    ];
+    const pools = [{ template: "base", warm: 1, target: 2 }];
+    const publish = (more: Partial<NodeInventoryObject> = {}): void => {
+      now += SECOND;
+      inventory.put({ ...published("n1", now), entries, pools, ...more });
+      inventory.publish();
+    };
+    publish();
+    const { generation } = inventory;
+    const before = inventory.nodeInventory("n1");
+    const capacities = inventory.nodeCapacities();
+    publish({ entries: structuredClone(entries).reverse() });
+    const after = inventory.nodeInventory("n1");
+    expect(inventory.generation).toBe(generation);
+    expect(after?.entries).toBe(before?.entries);
+    expect(after?.pools).toBe(before?.pools);
+    expect(after?.publishedAt).toEqual(new Date(now));
+    expect(inventory.nodeCapacities()).toBe(capacities);
+
+    publish({
+      entries: [{ name: "ns/c", id: "sb_3", phase: "Running" }, { ...entries[1]!, phase: "Hibernated" }, entries[0]!],
+    });
+    const changed = inventory.nodeInventory("n1");
+    expect(inventory.generation).toBe(generation + 1);
+    expect(changed?.entries.map(({ id, phase }) => `${id} ${phase}`)).toEqual([
+      "sb_1 Running",
+      "sb_2 Hibernated",
+      "sb_3 Running",
+    ]);
+    expect(changed?.entries[0]).toBe(before?.entries[0]);
+    expect(inventory.nodeCapacities()).toBe(capacities);
+
+    publish({ entries: [entries[0]!], pools: [{ template: "base", warm: 0, target: 2 }] });
+    expect(inventory.generation).toBe(generation + 2);
+    expect(inventory.nodeInventory("n1")?.entries).toHaveLength(1);
+    expect(inventory.nodeCapacity("n1")?.pools).toEqual([{ template: "base", warm: 0, target: 2 }]);
+  });
+
+  it("shows what was put and removed once it is published, all at once", () => {
+    const inventory = new ObjectInventory({ clock: () => T0 });
+    inventory.replace([published("a", T0)]);
+    const { generation } = inventory;
+    inventory.put(published("b", T0));
+    inventory.put({ no: "node" });
+    inventory.remove("a");
+    expect(inventory.listNodes()).toEqual(["a"]);
+    expect(inventory.generation).toBe(generation);
+    inventory.publish();
+    expect(inventory.listNodes()).toEqual(["b"]);
+    expect(inventory.generation).toBe(generation + 1);
+  });
+
+  it("shows whatever is published exactly as if it had been read alone", () => {
+    const entry = fc.record({
+      name: fc.constantFrom("ns/a", "ns/b", "ns/c"),
+      id: fc.constantFrom("sb_1", "sb_2", "sb_3"),
+      phase: fc.constantFrom("Running", "Hibernated"),
+      deadline: fc.option(fc.constantFrom("2026-09-28T13:00:00Z", "2026-09-28T14:00:00Z"), { nil: undefined }),
+      claimMetadata: fc.option(fc.constantFrom('{"a":"1"}', '{"a":"2"}', '{"b":"1"}'), { nil: undefined }),
+    });
+    const byPlace = (a: object, b: object): number => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1);
+    fc.assert(
+      fc.property(fc.array(fc.array(entry, { maxLength: 4 }), { maxLength: 5 }), (versions) => {
+        const inventory = new ObjectInventory({ clock: () => T0 });
+        for (const entries of versions) {
+          inventory.put(object("n1", { entries }));
+          inventory.publish();
+          const alone = readNodeInventory(object("n1", { entries }), 0);
+          expect([...(inventory.nodeInventory("n1")?.entries ?? [])].sort(byPlace)).toEqual(
+            [...(alone?.entries ?? [])].sort(byPlace),
+          );
+        }
+      }),
+    );
+  });
+
+  it("dates a view before its stamp, and before now", () => {
+    const inventory = new ObjectInventory({ clock: () => T0 });
     const before = performance.now();
     inventory.replace([published("a", T0 - 30 * SECOND), published("b", T0 + 30 * SECOND), object("c")]);
     const after = performance.now();
     const asOf = (node: string): number => inventory.nodeInventory(node)?.asOfMs ?? Number.NaN;
-    expect(asOf("a")).toBeGreaterThanOrEqual(before - 30 * SECOND);
-    expect(asOf("a")).toBeLessThanOrEqual(after - 30 * SECOND);
-    expect(asOf("b")).toBeLessThanOrEqual(after);
-    expect(asOf("b")).toBeGreaterThanOrEqual(before);
+    expect(asOf("a")).toBeGreaterThanOrEqual(before - 31 * SECOND);
+    expect(asOf("a")).toBeLessThanOrEqual(after - 31 * SECOND);
+    expect(asOf("b")).toBeLessThanOrEqual(after - SECOND);
+    expect(asOf("b")).toBeGreaterThanOrEqual(before - SECOND);
     expect(inventory.nodeInventory("c")).toBeUndefined();
   });
 
   it("takes 0 for the default window and refuses what is no window", () => {
-    const inventory = new KubeInventory({ staleAfterMs: 0, clock: () => T0 + 90 * SECOND });
+    const inventory = new ObjectInventory({ staleAfterMs: 0, clock: () => T0 + 90 * SECOND });
     inventory.replace([published("a", T0), published("b", T0 + 90 * SECOND)]);
     expect(inventory.listNodes()).toEqual(["a", "b"]);
-    const strict = new KubeInventory({ staleAfterMs: 1, clock: () => T0 + SECOND });
+    const strict = new ObjectInventory({ staleAfterMs: 1, clock: () => T0 + SECOND });
     strict.replace([published("a", T0), published("b", T0 + SECOND)]);
     expect(strict.listNodes()).toEqual(["b"]);
     for (const staleAfterMs of [-1, Number.NaN]) {
-      expect(() => new KubeInventory({ staleAfterMs })).toThrow(TypeError);
+      expect(() => new ObjectInventory({ staleAfterMs })).toThrow(TypeError);
     }
   });
 });
