@@ -90,18 +90,22 @@ describe("paths and methods", () => {
   });
 
   it.each([
-    ["PUT", "/sandboxes"],
-    ["DELETE", "/v2/sandboxes"],
-    ["POST", "/sandboxes/sb-1"],
-    ["GET", "/sandboxes/sb-1/pause"],
-    ["POST", "/sandboxes/sb-1/network"],
-    ["DELETE", "/templates"],
-    ["POST", "/health"],
-    ["QUERY", "/sandboxes"],
-  ])("%s %s is a 405 in JSON", async (method, path) => {
+    ["PUT", "/sandboxes", "POST, GET, HEAD"],
+    ["DELETE", "/v2/sandboxes", "POST, GET, HEAD"],
+    ["POST", "/sandboxes/sb-1", "GET, HEAD, DELETE"],
+    ["GET", "/sandboxes/sb-1/pause", "POST"],
+    ["POST", "/sandboxes/sb-1/network", "PUT"],
+    ["DELETE", "/templates", "GET, HEAD"],
+    ["POST", "/health", "GET, HEAD"],
+    ["QUERY", "/sandboxes", "POST, GET, HEAD"],
+    // Neither is an id.
+    ["GET", "/templates/tags", "POST, DELETE"],
+    ["DELETE", "/sandboxes/metrics", "GET, HEAD"],
+  ])("%s %s is a 405 in JSON, with the methods that there are", async (method, path, allow) => {
     const reply = await createFleet().send(method, path);
     expect(reply.status).toBe(405);
     expect(reply.body).toStrictEqual({ code: 405, message: "method not allowed" });
+    expect(reply.headers.get("allow")).toBe(allow);
   });
 
   it("GET /health is 204 without a key and without a body", async () => {

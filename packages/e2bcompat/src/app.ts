@@ -67,11 +67,28 @@ function pathOf(context: Context): string {
   return new URL(context.req.url).pathname;
 }
 
-/** Every route of the API, in the order in which their paths are tried. */
+/** Every route of the API. Of two paths with variables that both fit, the earlier one is taken. */
 export function routesOf({ settings }: { readonly settings: Pick<Settings, "authenticated"> }): readonly Route[] {
   const routes: Route[] = [...sandboxRoutes, ...templateRoutes, ...buildRoutes];
   routes.push(...serviceRoutes(routes, settings));
   return routes;
+}
+
+/** One method of one path, as it is mounted. */
+interface Mounted {
+  readonly method: string;
+  readonly path: string;
+  /** Whether clients are told of it. */
+  readonly allowed: boolean;
+  readonly answer: (context: Context) => Promise<Response>;
+}
+
+/** The methods of a path, for `Allow`. */
+function allowedAt(path: string, mounted: readonly Mounted[]): string {
+  return mounted
+    .filter((one) => one.allowed && one.path === path)
+    .flatMap(({ method }) => (method === "GET" ? ["GET", "HEAD"] : [method]))
+    .join(", ");
 }
 
 function refuse(error: (method: string, path: string) => E2bError): Handler {
@@ -160,6 +177,10 @@ export function createApp(service: Service): Hono {
       return finish(context, pattern, startedMs, answer, { requestId, sandboxId: call.sandboxId });
     };
 
+  const refusal = ([method, path]: Refused, error: (method: string, path: string) => E2bError): Mounted => {
+    return { method, path, allowed: false, answer: guarded(path, refuse(error)) };
+  };
+
   const open =
     (pattern: string, answer: Answer) =>
     (context: Context): Response =>
@@ -174,32 +195,28 @@ export function createApp(service: Service): Hono {
       return Promise.resolve(open("*", answer)(context));
     });
   }
-  for (const { method, path, run, keyless } of routes) {
-    app.on(
-      method,
-      honoPath(path),
-      guarded(path, (call) => run(service, call), keyless),
-    );
-  }
-  for (const [refused, error] of [
-    [UNSUPPORTED, unsupported],
-    [SUPERSEDED, superseded],
-  ] as const) {
-    for (const [method, path] of refused) {
-      app.on(method, honoPath(path), guarded(path, refuse(error)));
+  const mounted: readonly Mounted[] = [
+    ...routes.map(({ method, path, run, keyless }) => {
+      return { method, path, allowed: true, answer: guarded(path, (call) => run(service, call), keyless) };
+    }),
+    ...UNSUPPORTED.map((refused) => refusal(refused, unsupported)),
+    ...SUPERSEDED.map((refused) => refusal(refused, superseded)),
+  ];
+  // A path without variables comes before those that would take its words for an id, also with a wrong method.
+  for (const isVariable of [false, true]) {
+    const some = mounted.filter(({ path }) => path.includes("{") === isVariable);
+    for (const { method, path, answer } of some) {
+      app.on(method, honoPath(path), answer);
+    }
+    for (const path of new Set(some.map((one) => one.path))) {
+      const answer = failure(405, "method not allowed", { allow: allowedAt(path, some) });
+      app.all(honoPath(path), open(path, answer));
     }
   }
   for (const tree of UNSUPPORTED_TREES) {
     const refused = guarded(`${tree}/*`, refuse(unsupported));
     app.all(tree, refused);
     app.all(`${tree}/*`, refused);
-  }
-  const allowed = new Map<string, string[]>([...UNSUPPORTED, ...SUPERSEDED].map(([, path]) => [path, []]));
-  for (const { method, path } of routes) {
-    allowed.set(path, [...(allowed.get(path) ?? []), ...(method === "GET" ? ["GET", "HEAD"] : [method])]);
-  }
-  for (const [path, methods] of allowed) {
-    app.all(honoPath(path), open(path, failure(405, "method not allowed", { allow: methods.join(", ") })));
   }
   // A route of its own, and not only Hono's handler for unknown paths, which an application around this one replaces.
   app.all("*", open("*", failure(404, "not found")));

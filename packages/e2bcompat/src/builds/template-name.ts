@@ -5,7 +5,12 @@ import { nodeName } from "../node-name.ts";
 /** Throws `bad_request` unless `name` can be a template's, in the namespace and in a path of an upload store. */
 export function checkTemplateName(namespace: string, name: string): void {
   nodeName("name", builtPrefix(namespace), name);
-  if (name.includes(":") || name.split("/").some((part) => part === "" || part === "." || part === "..")) {
+  // A template "tags" could be neither shown nor deleted: that path is of all tags.
+  if (
+    name === "tags" ||
+    name.includes(":") ||
+    name.split("/").some((part) => part === "" || part === "." || part === "..")
+  ) {
     throw new E2bError("bad_request", `name: ${JSON.stringify(name)} is not the name of a template`);
   }
 }

@@ -68,7 +68,7 @@ const connecting = {
   nodeRefusals: true,
 } as const satisfies Partial<Operation>;
 
-/** Sandboxes, in the order in which their paths are tried. */
+/** Sandboxes. */
 export const sandboxRoutes: readonly Route[] = [
   route({ ...creating, path: "/sandboxes", id: "createSandbox" }, (service, call, { body }) =>
     create(service, call, body),
@@ -100,7 +100,6 @@ export const sandboxRoutes: readonly Route[] = [
     },
     (service, call, { query }) => list(service, call, query),
   ),
-  // Before `/sandboxes/{sandboxID}`, which would take "metrics" for an id.
   route(
     {
       method: "GET",

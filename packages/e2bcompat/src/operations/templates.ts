@@ -35,7 +35,7 @@ const patching = {
   errors: [404],
 } as const satisfies Partial<Operation>;
 
-/** Snapshots and templates, in the order in which their paths are tried. */
+/** Snapshots and templates. */
 export const templateRoutes: readonly Route[] = [
   route(
     {
@@ -68,6 +68,7 @@ export const templateRoutes: readonly Route[] = [
   route(
     {
       method: "GET",
+      // Before `/templates/{templateID}/tags`, which an alias "tags" would fit too.
       path: "/templates/aliases/{alias}",
       id: "findTemplateAlias",
       tag,
@@ -77,7 +78,6 @@ export const templateRoutes: readonly Route[] = [
     },
     (service, call, { params }) => findAlias(service, call, params.alias),
   ),
-  // Before `/templates/{templateID}`, which would take "tags" for a name.
   route(
     {
       method: "POST",

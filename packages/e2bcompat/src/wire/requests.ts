@@ -69,7 +69,10 @@ export const createSandbox: z.ZodType<CreateSandbox> = z
       .describe("Kept with the sandbox. Nodes take 16 pairs, with keys of printable ASCII without `=` and `&`."),
     envVars: stringMap({
       want: "of variables: names without `=` and NUL, values that are strings without NUL",
+      // The document has them as they stand, and `\0` is not read everywhere.
+      // oxlint-disable-next-line no-control-regex
       name: /^[^=\u0000]+$/,
+      // oxlint-disable-next-line no-control-regex
       value: /^[^\u0000]*$/,
     })
       .nullish()
