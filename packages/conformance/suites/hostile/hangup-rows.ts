@@ -19,6 +19,7 @@ const SLOWEST_CLOSE_MS = 5_000;
 export function hangupRows(context: HostileContext): readonly HostileRow[] {
   const many = times(context, 10_000, 250);
   const some = times(context, 2_000, 100);
+  const few = times(context, 600, 60);
   return [
     rigRow(
       context,
@@ -35,8 +36,8 @@ export function hangupRows(context: HostileContext): readonly HostileRow[] {
     rigRow(context, "H42", `${many} clients of the control plane leave before, in and behind the answer`, (rig) =>
       control(rig, many),
     ),
-    rigRow(context, "H43", `${some} uploads end in the middle, by their clients or by their guests`, (rig) =>
-      uploads(rig, some),
+    rigRow(context, "H43", `${few} uploads end in the middle, by their clients or by their guests`, (rig) =>
+      uploads(rig, few),
     ),
     rigRow(
       context,

@@ -161,6 +161,7 @@ async function splitFrames(rig: HostileRig, stride: number): Promise<void> {
     onHead: (_request, connection) => {
       connection.socket.write(SWITCH);
       connection.take((bytes) => connection.socket.write(bytes));
+      connection.socket.once("end", () => connection.socket.end());
     },
   });
   const frames = Buffer.concat([
