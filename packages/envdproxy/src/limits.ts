@@ -33,3 +33,6 @@ export const MAX_IDLE_RELAYS_PER_SANDBOX = 128;
 
 /** Idle relays that are kept for all sandboxes. */
 export const MAX_IDLE_RELAYS = 2048;
+
+/** Relays to one guest port that are being opened at a time. Guests' listeners commonly queue 128 to 511. */
+export const MAX_DIALS_PER_PORT = 64;

@@ -14,7 +14,10 @@ export interface Listener extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-function listen(server: Server, options: { port: number; host?: string }): Promise<void> {
+/** Clients that start together connect together; what does not fit waits a second to try again. */
+const BACKLOG = 4096;
+
+function listen(server: Server, options: { port: number; host?: string; backlog: number }): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", reject);
     server.listen(options, () => {
@@ -55,7 +58,7 @@ export async function bindListener(address: string): Promise<Listener> {
     socket.once("close", () => waiting.delete(socket));
   });
   try {
-    await listen(server, where);
+    await listen(server, { ...where, backlog: BACKLOG });
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new EnvdProxyError("listen_failed", `listen on envd-proxy address ${JSON.stringify(address)}: ${reason}`, {

@@ -3,7 +3,9 @@ import type { Duplex } from "node:stream";
 import { isScaleError } from "@org/scale";
 import type { Logger } from "@org/scale";
 import type { Counters } from "./counters.ts";
+import { DialGate } from "./dial-gate.ts";
 import { EnvdProxyError, refusal, requestErrorCode } from "./errors.ts";
+import { MAX_DIALS_PER_PORT } from "./limits.ts";
 import type { Owner, OwnerResolver } from "./owner-resolver.ts";
 import type { ProxiedStore } from "./proxied-store.ts";
 import type { RelayPool } from "./relay-pool.ts";
@@ -112,6 +114,7 @@ function nextTurn(): Promise<void> {
 export function createRelayDialer(options: RelayDialerOptions): RelayDialer {
   const { store, resolver, pool, slots, counters, logger } = options;
   const standings = new WeakMap<Owner, Standing>();
+  const gate = new DialGate(MAX_DIALS_PER_PORT);
 
   function standingOf(owner: Owner): Standing {
     let standing = standings.get(owner);
@@ -242,20 +245,21 @@ export function createRelayDialer(options: RelayDialerOptions): RelayDialer {
     };
   }
 
+  /** Wakes the sandbox with the first relay; `undefined` when another request did. */
   async function wake(
     owner: Owner,
     standing: Standing,
     bearer: string,
     port: number,
     signal: AbortSignal,
-  ): Promise<Lease> {
+  ): Promise<Lease | undefined> {
     for (let first = standing.waking; first !== undefined; first = standing.waking) {
       const failure = await first;
       if (failure !== undefined) {
         throw failure;
       }
       if (standing.woken) {
-        return dial(owner, bearer, port, signal);
+        return undefined;
       }
       // The first one left, or learned nothing of the wake: one of those who wait goes first now.
     }
@@ -298,10 +302,28 @@ export function createRelayDialer(options: RelayDialerOptions): RelayDialer {
       return dial(owner, bearer, port, signal);
     }
     if (!standing.woken) {
-      return wake(owner, standing, bearer, port, signal);
+      const first = await wake(owner, standing, bearer, port, signal);
+      if (first !== undefined) {
+        return first;
+      }
     }
-    const kept = bearer === owner.token ? await idle(owner, port, wish, signal) : undefined;
-    return kept ?? dial(owner, bearer, port, signal);
+    const keepable = bearer === owner.token;
+    const kept = keepable ? await idle(owner, port, wish, signal) : undefined;
+    if (kept !== undefined) {
+      return kept;
+    }
+    const { leave, waited } = await gate.enter(`${owner.id} ${port}`, signal);
+    try {
+      if (signal.aborted) {
+        // Nobody is left to be told.
+        throw refusal("node_failed");
+      }
+      // Others may have come to their end meanwhile.
+      const freed = keepable && waited ? await idle(owner, port, wish, signal) : undefined;
+      return freed ?? (await dial(owner, bearer, port, signal));
+    } finally {
+      leave();
+    }
   }
 
   function forget(id: string, owner: Owner): void {

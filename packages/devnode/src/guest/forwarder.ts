@@ -2,6 +2,8 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 import { readFirstLine } from "../shared/first-line.ts";
 import { joinStreams } from "../shared/join-streams.ts";
 
+/** A unix socket refuses at once what does not fit its queue. */
+const BACKLOG = 4096;
 const LINE_TIMEOUT_MS = 10_000;
 const CONNECT_TIMEOUT_MS = 10_000;
 
@@ -18,7 +20,7 @@ export function startForwarder(fd: number): Promise<Server> {
   });
   return new Promise((resolve, reject) => {
     server.once("error", reject);
-    server.listen({ fd }, () => {
+    server.listen({ fd }, BACKLOG, () => {
       server.off("error", reject);
       server.on("error", () => undefined);
       resolve(server);

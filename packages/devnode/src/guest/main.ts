@@ -39,10 +39,13 @@ function unisolated(root: string): Partial<Parameters<typeof createEnvd>[0]> {
 
 const server = createEnvdServer(envd);
 
+/** Clients begin thousands of calls at once. */
+const BACKLOG = 4096;
+
 function listen(listener: Server, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     listener.once("error", reject);
-    listener.listen(port, "127.0.0.1", () => {
+    listener.listen(port, "127.0.0.1", BACKLOG, () => {
       listener.off("error", reject);
       listener.on("error", () => undefined);
       resolve();
