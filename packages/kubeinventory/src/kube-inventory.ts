@@ -44,7 +44,8 @@ export class KubeInventory implements InventorySource {
   readonly #signal: AbortSignal;
   /** Objects by node that nobody read yet; `undefined` for one that is gone. */
   readonly #waiting = new Map<string, unknown>();
-  #taking: Promise<void> | undefined;
+  #taking = false;
+  #taken: Promise<void> = Promise.resolve();
   /** Resolves when the watch has ended, after the signal. */
   readonly stopped: Promise<void>;
 
@@ -99,7 +100,7 @@ export class KubeInventory implements InventorySource {
         { cause },
       );
     }
-    await inventory.#taking;
+    await inventory.#taken;
     return inventory;
   }
 
@@ -135,7 +136,10 @@ export class KubeInventory implements InventorySource {
     for (const name of removed) {
       this.#waiting.set(name, undefined);
     }
-    this.#taking ??= this.#take();
+    if (!this.#taking) {
+      this.#taking = true;
+      this.#taken = this.#take();
+    }
   }
 
   /** Reads what waits, a stretch at a time, and publishes it once for all that came together. */
@@ -157,6 +161,6 @@ export class KubeInventory implements InventorySource {
       }
     }
     this.#objects.publish();
-    this.#taking = undefined;
+    this.#taking = false;
   }
 }

@@ -220,7 +220,7 @@ describe("the inventory", () => {
     const { generation } = inventory;
     const before = inventory.nodeInventory("n1");
     const capacities = inventory.nodeCapacities();
-    publish({ entries: structuredClone(entries).reverse() });
+    publish({ entries: structuredClone(entries).toReversed() });
     const after = inventory.nodeInventory("n1");
     expect(inventory.generation).toBe(generation);
     expect(after?.entries).toBe(before?.entries);
