@@ -1,4 +1,4 @@
-/** Cases of runners that fail, and why. A case that fails without standing here fails its row, and one that passes too. */
+/** Cases of runners that fail, and why. A case that fails without standing here fails its row. */
 export interface KnownFailure {
   /** Matches the case's name. */
   readonly cases: RegExp;
