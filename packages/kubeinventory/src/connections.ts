@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import { createSecureContext } from "node:tls";
 import { Agent, ProxyAgent, type Dispatcher } from "undici";
 import type { ClusterConfig } from "./cluster-config.ts";
@@ -47,6 +48,10 @@ export class Connections implements AsyncDisposable {
     const { source, proxyUrl, tlsServerName, insecure = false } = this.#config;
     try {
       createSecureContext({ ca, cert, key });
+      // An authority that cannot be read would be passed over, and every server be a stranger.
+      if (ca !== undefined) {
+        void new X509Certificate(ca);
+      }
     } catch (cause) {
       throw new KubeError("credentials", `${source}: the certificates cannot be used: ${errorText(cause)}`, { cause });
     }

@@ -69,18 +69,24 @@ function run(exec: ExecConfig, label: string, execInfo: string): Promise<string>
   const child = spawn(exec.command, exec.args, {
     env: { ...exec.env, KUBERNETES_EXEC_INFO: execInfo },
     stdio: ["ignore", "pipe", "pipe"],
-    timeout: TIMEOUT_MS,
-    killSignal: "SIGKILL",
+    // A group of its own, so that what the program starts ends with it.
+    detached: true,
   });
   const output: Buffer[] = [];
   let length = 0;
   let complaint = "";
+  const giveUp = (why: string): void => {
+    reject(new KubeError("credentials", `${label}: ${why}`));
+    killGroup(child.pid);
+    child.stdout.destroy();
+    child.stderr.destroy();
+  };
+  const timer = setTimeout(giveUp, TIMEOUT_MS, `no answer within ${TIMEOUT_MS / 1000} s`);
   child.stdout.on("error", reject).on("data", (chunk: Buffer) => {
     length += chunk.length;
+    output.push(chunk);
     if (length > OUTPUT_CAP) {
-      child.kill("SIGKILL");
-    } else {
-      output.push(chunk);
+      giveUp(`its output is over ${OUTPUT_CAP} bytes`);
     }
   });
   child.stderr.on("error", reject).on("data", (chunk: Buffer) => {
@@ -91,16 +97,24 @@ function run(exec: ExecConfig, label: string, execInfo: string): Promise<string>
     reject(new KubeError("credentials", `${label} cannot be run: ${errorText(cause)}${hint}`, { cause }));
   });
   child.on("close", (status, signal) => {
-    if (length > OUTPUT_CAP) {
-      reject(new KubeError("credentials", `${label}: its output is over ${OUTPUT_CAP} bytes`));
-    } else if (status === 0) {
+    if (status === 0) {
       resolve(Buffer.concat(output).toString("utf8"));
     } else {
       const end = signal === null ? `status ${status}` : `signal ${signal}`;
       reject(new KubeError("credentials", `${label} ended with ${end}: ${oneLine(complaint)}`));
     }
   });
-  return promise;
+  return promise.finally(() => clearTimeout(timer));
+}
+
+function killGroup(pid: number | undefined): void {
+  try {
+    if (pid !== undefined) {
+      process.kill(-pid, "SIGKILL");
+    }
+  } catch {
+    // It ended by itself.
+  }
 }
 
 function text(value: unknown): string | undefined {
