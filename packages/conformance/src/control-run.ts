@@ -1,6 +1,6 @@
 import { runHarnessRows } from "./harness-rows.ts";
 import type { Lane } from "./lanes.ts";
-import type { RunContext } from "./run.ts";
+import type { RunContext } from "./run-context.ts";
 import { buildFaultLanes } from "../suites/control/build-faults.ts";
 import type { ControlContext, HeldRows } from "../suites/control/context.ts";
 import { laneRows } from "../suites/control/lanes.ts";

@@ -2,7 +2,7 @@ import { type ClientId, DATA_PARTS, QUICK_DATA } from "./catalogue.ts";
 import { type Launcher, runClientSuite } from "./clients.ts";
 import type { Lane } from "./lanes.ts";
 import { startDev, type Transport } from "./rig.ts";
-import type { RunContext } from "./run.ts";
+import type { RunContext } from "./run-context.ts";
 
 /** What `quick` runs the few rows with that it takes of the suite. */
 const QUICK_CLIENTS: readonly ClientId[] = ["js-2.51", "py-2.51"];

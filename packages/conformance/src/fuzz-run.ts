@@ -1,6 +1,6 @@
 import { runHarnessRows } from "./harness-rows.ts";
 import { pythonEnv } from "./python-env.ts";
-import type { RunContext } from "./run.ts";
+import type { RunContext } from "./run-context.ts";
 import { startDev } from "./rig.ts";
 import { fuzzRows } from "../suites/fuzz.ts";
 

@@ -1,5 +1,5 @@
 import { runHarnessRows } from "./harness-rows.ts";
-import type { RunContext } from "./run.ts";
+import type { RunContext } from "./run-context.ts";
 import { type HostileLane, hostileLanes } from "../suites/hostile.ts";
 
 /** Rows that wait for real timers or repeat something ten thousand times take minutes. */

@@ -1,6 +1,6 @@
 import { runHarnessRows } from "./harness-rows.ts";
 import type { Lane } from "./lanes.ts";
-import type { RunContext } from "./run.ts";
+import type { RunContext } from "./run-context.ts";
 import { runnerRows } from "../suites/protocols/runner-rows.ts";
 
 /** Runners of others take a minute or two. */

@@ -1,6 +1,4 @@
 import { rm } from "node:fs/promises";
-
-import type { Args } from "./args.ts";
 import { type ClientId, SHARED_SUITES } from "./catalogue.ts";
 import { clientFacts, installedModuleVersion } from "./client-facts.ts";
 import { type Launcher, launcherFor, runClientSuite } from "./clients.ts";
@@ -14,9 +12,8 @@ import { isInterpreterClient, runInterpreterSuite } from "./interpreter-run.ts";
 import { type Lane, runLanes } from "./lanes.ts";
 import { runNodeSuite } from "./node-run.ts";
 import { protocolLanes } from "./protocol-run.ts";
-import type { ProcessSet } from "./processes.ts";
-import { cleanEnv, type Programs } from "./programs.ts";
-import type { ResultCollector } from "./results.ts";
+import type { RunContext } from "./run-context.ts";
+import { cleanEnv } from "./programs.ts";
 import { frontFlags, type Rig, startDev, type TokenMode, writeRigFiles } from "./rig.ts";
 import { CLI_CLIENT, cliRows } from "../suites/cli.ts";
 import { cliBuildRows } from "../suites/cli-builds.ts";
@@ -62,19 +59,6 @@ const TOKEN_FAILURES: readonly string[] = ["F1e", "LOG"];
 /** How long a kept-alive connection idles: longer than the 5 s after which Node's servers close one by default. */
 const QUICK_IDLE_MS = 7_000;
 const IDLE_MS = 61_000;
-
-/** Everything a run works with. */
-export interface RunContext {
-  readonly set: ProcessSet;
-  readonly programs: Programs;
-  readonly args: Args;
-  readonly collector: ResultCollector;
-  readonly say: (line: string) => void;
-  /** What must be done before the run may be ended from outside: nodes that are not its own keep what it made. */
-  readonly undo: Set<() => Promise<void>>;
-  /** Versions of the clients that ran, by id. */
-  readonly versions: Map<string, string>;
-}
 
 /** Runs what the arguments ask for and fills the collector. */
 export async function run(context: RunContext): Promise<void> {

@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto";
 import type { Call } from "./call.ts";
 import { E2bError } from "./errors.ts";
-import type { HeaderDeclaration } from "./route.ts";
+import type { HeaderDeclaration } from "./operation.ts";
 
 /** Of creates that are to happen once. */
 export const IDEMPOTENCY_KEY: HeaderDeclaration = {

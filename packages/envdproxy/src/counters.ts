@@ -1,5 +1,10 @@
-import type { DropReason } from "./relay-pool.ts";
 import type { RequestErrorCode } from "./errors.ts";
+
+/**
+ * Why an idle relay was closed: its time was up, its guest or node closed it, its guest spoke unasked, others needed
+ * the room, what is known of its sandbox changed, or the client that it was picked for left.
+ */
+export type DropReason = "expired" | "closed" | "spoke" | "crowded" | "stale" | "left";
 
 /** What clients speak to the proxy. */
 export type ClientProtocol = "http1" | "http2" | "upgrade";

@@ -1,14 +1,6 @@
 import type { Duplex } from "node:stream";
+import type { DropReason } from "./counters.ts";
 import type { Owner } from "./owner-resolver.ts";
-
-/** All reasons of {@link DropReason}. */
-export const DROP_REASONS = ["expired", "closed", "spoke", "crowded", "stale", "left"] as const;
-
-/**
- * Why an idle relay was closed: its time was up, its guest or node closed it, its guest spoke unasked, others needed
- * the room, what is known of its sandbox changed, or the client that it was picked for left.
- */
-export type DropReason = (typeof DROP_REASONS)[number];
 
 /** Options of {@link RelayPool}. */
 export interface RelayPoolOptions {

@@ -1,5 +1,5 @@
 import type { JsonSchema } from "../query.ts";
-import type { Operation, ReplyDeclaration } from "../route.ts";
+import type { Operation, ReplyDeclaration } from "../operation.ts";
 import { packageVersion } from "../version.ts";
 import { errorReply } from "../wire/replies.ts";
 import { ERRORS, HEADERS, HEADERS_OF, NODE_REFUSED, PATH_PARAMETERS, TAGS } from "./parts.ts";

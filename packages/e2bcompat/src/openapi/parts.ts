@@ -1,6 +1,6 @@
 import { FILES_HASH } from "../builds/build-steps.ts";
 import type { JsonSchema } from "../query.ts";
-import type { ErrorStatus, ReplyHeader, Tag } from "../route.ts";
+import type { ErrorStatus, ReplyHeader, Tag } from "../operation.ts";
 
 /** What stands in the place of `{name}` in paths. */
 export const PATH_PARAMETERS: Readonly<Record<string, { readonly about: string; readonly pattern?: RegExp }>> = {

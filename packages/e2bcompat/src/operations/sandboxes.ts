@@ -1,8 +1,10 @@
 import { IDEMPOTENCY_KEY } from "../idempotency-key.ts";
 import { listQuery, pageQuery } from "../list-query.ts";
 import { logsQuery, logsV2Query } from "../logs-query.ts";
-import { jsonBody, optionalJsonBody, route } from "../route.ts";
-import type { ErrorStatus, Operation, ReplyDeclaration, Route } from "../route.ts";
+import { jsonBody, optionalJsonBody } from "../operation.ts";
+import type { ErrorStatus, Operation, ReplyDeclaration } from "../operation.ts";
+import { route } from "../route.ts";
+import type { Route } from "../route.ts";
 import { create } from "../routes/create.ts";
 import { fork } from "../routes/fork.ts";
 import { connect, pause, refresh, remove, resume, setLease } from "../routes/lifecycle.ts";

@@ -1,5 +1,7 @@
-import { optionalJsonBody, jsonBody, route } from "../route.ts";
-import type { Operation, ReplyDeclaration, Route } from "../route.ts";
+import { jsonBody, optionalJsonBody } from "../operation.ts";
+import type { Operation, ReplyDeclaration } from "../operation.ts";
+import { route } from "../route.ts";
+import type { Route } from "../route.ts";
 import { removeTemplate } from "../routes/remove-template.ts";
 import { createSnapshot, listSnapshots } from "../routes/snapshots.ts";
 import { assignTags, listTags, removeTags } from "../routes/tags.ts";

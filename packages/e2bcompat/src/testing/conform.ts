@@ -1,4 +1,4 @@
-import type { Operation } from "../route.ts";
+import type { Operation } from "../operation.ts";
 import { errorReply } from "../wire/replies.ts";
 
 /** An answer to be held against its declaration. */
