@@ -22,6 +22,8 @@ export interface ForwardOptions {
   readonly open: (fresh: boolean, signal: AbortSignal) => Promise<Lease>;
   /** Speaks to the guest over a relay, which it keeps open for the next request where it may. */
   readonly send: (relay: Duplex, keep: boolean, events: GuestEvents) => GuestLeg;
+  /** Whether the relay may carry another request afterwards. */
+  readonly keep: boolean;
   /** Whether the request may be sent once more when a relay that was kept turns out to be dead. */
   readonly repeatable: boolean;
   /** Takes both connections over once the guest switched protocols. Without it a switch is a failure. */
@@ -95,7 +97,7 @@ class Exchange {
     const inbound = this.#inbound;
     const { onSwitch, repeatable } = this.#options;
     this.#relay = relay;
-    const leg = this.#options.send(relay, lease.keepable, {
+    const leg = this.#options.send(relay, lease.keepable && this.#options.keep, {
       onInform: (status, headers) => inbound.inform(status, clientResponseHeaders(headers, status)),
       onWhole: (response) => this.#answerWhole(lease, relay, response),
       onResponse: (response) => this.#answer(lease, relay, response),
@@ -200,7 +202,7 @@ class Exchange {
   /** The answer is complete: the relay waits for the next request, or closes. */
   #settle(lease: Lease, relay: Duplex): void {
     const leg = this.#leg;
-    const keepMs = lease.keepable ? (leg?.release() ?? 0) : 0;
+    const keepMs = lease.keepable && this.#options.keep ? (leg?.release() ?? 0) : 0;
     if (keepMs > 0) {
       // A client that goes away from now on is no reason to close it.
       this.#relay = undefined;

@@ -245,7 +245,13 @@ const hostileField = fc.tuple(
 );
 
 const ALWAYS_GONE = [
-  ...["keep-alive", "proxy-authorization", "proxy-connection", "forwarded", "expect", "http2-settings", "x-api-key"],
+  "keep-alive",
+  "proxy-authorization",
+  "proxy-connection",
+  "forwarded",
+  "expect",
+  "http2-settings",
+  "x-api-key",
   "x-access-token",
 ];
 

@@ -359,6 +359,7 @@ export function createProxy(options: ProxyOptions): ProxyHandler {
       inbound,
       outcome,
       repeatable,
+      keep: !single,
       open: async (fresh, signal) => {
         try {
           return await dialer.open({ route, credential, passive, wish: fresh || single ? "fresh" : wish }, signal);
@@ -372,7 +373,7 @@ export function createProxy(options: ProxyOptions): ProxyHandler {
           method,
           path: target.raw,
           authority,
-          headers: [...fields, ...connectionFields(keep && !single, upgrade?.protocol)],
+          headers: [...fields, ...connectionFields(keep, upgrade?.protocol)],
           empty: framing.kind === "none",
           chunked: framing.kind === "chunked",
           upgrade: upgrade !== undefined,

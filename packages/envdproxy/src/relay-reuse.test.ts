@@ -1,3 +1,4 @@
+import { connect as connectHttp2 } from "node:http2";
 import type { Socket } from "node:net";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -111,6 +112,38 @@ describe("a relay that answered in full", () => {
     await using run = await proxyTo(guest);
     await run.ask("HEAD /");
     await eventually("the relay closes", () => run.store.relays.size === 0);
+  });
+
+  it("is closed after an upgrade that the guest refused", async () => {
+    await using guest = await scripted([OK]);
+    await using run = await proxyTo(guest);
+    using client = rawClient(run.proxy.port, requestHead("GET /", [TOKEN, "Connection: Upgrade", "Upgrade: x"]));
+    await client.until("ok");
+    await eventually("the relay closes", () => run.store.relays.size === 0);
+  });
+
+  it("is closed when an HTTP/2 client's body is not as long as it says", async () => {
+    await using guest = await scripted([OK]);
+    await using run = await proxyTo(guest);
+    const session = connectHttp2(`http://127.0.0.1:${run.proxy.port}`);
+    session.on("error", () => undefined);
+    try {
+      const stream = session.request({
+        ":method": "POST",
+        ":path": "/",
+        ":authority": `49983-sb-a.${DOMAIN}`,
+        "x-access-token": "token-of-sb_a",
+        "content-length": "2",
+      });
+      stream.on("error", () => undefined);
+      stream.resume();
+      stream.end("much more than that");
+      await new Promise((resolve) => stream.once("close", resolve));
+      await eventually("the relay closes", () => run.store.relays.size === 0);
+      expect(await run.ask("GET /")).toMatchObject({ status: 200, body: "ok" });
+    } finally {
+      session.destroy();
+    }
   });
 
   it("is closed when the guest answered before it had read the request", async () => {
