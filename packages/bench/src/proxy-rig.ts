@@ -5,7 +5,7 @@ import { start } from "./remote.ts";
 import type { Remote } from "./remote.ts";
 
 /** The one sandbox that requests go to. The scripted node knows any id. */
-export const SANDBOX = "sb_00000000000000aa";
+const SANDBOX = "sb_00000000000000aa";
 /** Its token, as the scripted node tells it. */
 const TOKEN = "0123456789abcdef0123456789abcdef";
 /** What `envd-proxy` starts with. */
