@@ -1,4 +1,6 @@
 import type { InventoryEntry, NodeInventory, PoolCapacity, PromotedTemplate } from "@org/scale";
+import { EntryList } from "./entry-list.ts";
+import { record } from "./errors.ts";
 import type { KubeResource } from "./reflector.ts";
 
 /** Where `NodeInventory` objects are in the API. They belong to the cluster and not to a namespace. */
@@ -68,14 +70,24 @@ export interface InventoryObjectTemplate {
   readonly labels?: Readonly<Record<string, string>> | undefined;
 }
 
+/** Reads the entries of one node's objects. */
+export function newEntryList(): EntryList {
+  return new EntryList(readEntry);
+}
+
 /**
  * Reads an object of unknown origin into a node's view. Absent and unknown members are fine; an entry without a name
  * and a pool or template without a template are left out. `undefined` when the object does not name its node.
  * `asOfMs` is passed on.
+ * @param entries what read the node's object before, if any
  */
-export function readNodeInventory(object: unknown, asOfMs: number): NodeInventory | undefined {
+export function readNodeInventory(
+  object: unknown,
+  asOfMs: number,
+  entries: EntryList = newEntryList(),
+): NodeInventory | undefined {
   const fields = record(object);
-  const node = text(record(fields["metadata"])["name"]) ?? text(fields["node"]);
+  const node = nodeNameOf(object);
   if (node === undefined) {
     return undefined;
   }
@@ -84,10 +96,16 @@ export function readNodeInventory(object: unknown, asOfMs: number): NodeInventor
     address: text(fields["address"]) ?? "",
     pools: list(fields["pools"], readPool),
     templates: list(fields["templates"], readTemplate),
-    entries: list(fields["entries"], readEntry),
+    entries: entries.read(fields["entries"]),
     publishedAt: time(fields["publishedAt"]),
     asOfMs,
   });
+}
+
+/** The node that an object is of; `undefined` when it does not say so. */
+export function nodeNameOf(object: unknown): string | undefined {
+  const { metadata, node } = record(object);
+  return text(record(metadata)["name"]) ?? text(node);
 }
 
 function readEntry(value: unknown): InventoryEntry | undefined {
@@ -143,12 +161,6 @@ function readTemplate(value: unknown): PromotedTemplate | undefined {
     memoryBytes: size(fields["memoryBytes"]),
     labels: stringMap(fields["labels"]),
   };
-}
-
-function record(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value)
-    ? (value as Readonly<Record<string, unknown>>)
-    : {};
 }
 
 function list<T>(value: unknown, read: (item: unknown) => T | undefined): readonly T[] {

@@ -1,7 +1,7 @@
 import type { InventorySource, NodeInventory, NodePools } from "@org/scale";
-import { readNodeInventory } from "./node-inventory.ts";
+import type { EntryList } from "./entry-list.ts";
+import { newEntryList, nodeNameOf, readNodeInventory } from "./node-inventory.ts";
 import { DEFAULT_STALE_AFTER_MS, freshNodes } from "./staleness.ts";
-import { reuseView, sameContent } from "./view-reuse.ts";
 import { versionOf } from "./watch-event.ts";
 
 /** Options of {@link ObjectInventory}. */
@@ -13,9 +13,10 @@ export interface ObjectInventoryOptions {
 }
 
 interface Known {
-  /** What the view was read from: an object that did not change is not read again. */
+  /** What the view was read from, by its version where it has one: it is not read again. */
   readonly object: unknown;
   readonly version: string | undefined;
+  readonly entries: EntryList;
   readonly view: NodeInventory;
 }
 
@@ -121,22 +122,24 @@ export class ObjectInventory implements InventorySource {
   }
 
   #read(object: unknown): Known | undefined {
+    const node = nodeNameOf(object);
+    const before = node === undefined ? undefined : this.#known.get(node);
+    const version = versionOf(object);
+    if (before !== undefined && (version === undefined ? before.object === object : before.version === version)) {
+      return before;
+    }
     const nowMs = this.#clock();
     const monotonicMs = performance.now();
-    const view = readNodeInventory(object, monotonicMs);
+    const entries = before?.entries ?? newEntryList();
+    const view = readNodeInventory(object, monotonicMs, entries);
     if (view === undefined) {
       return undefined;
-    }
-    const version = versionOf(object);
-    const before = this.#known.get(view.node);
-    if (before !== undefined && (before.object === object || (version !== undefined && before.version === version))) {
-      return before;
     }
     // The stamp is of a clock that may run ahead of ours.
     const { publishedAt } = view;
     const age = publishedAt === undefined ? 0 : Math.max(0, nowMs - publishedAt.getTime()) + READ_BEFORE_STAMP_MS;
-    const dated = Object.freeze({ ...view, asOfMs: monotonicMs - age });
-    return { object, version, view: before === undefined ? dated : reuseView(before.view, dated) };
+    const dated = { ...view, ...unlessSame(before?.view, view), asOfMs: monotonicMs - age };
+    return { object: version === undefined ? object : undefined, version, entries, view: Object.freeze(dated) };
   }
 
   /** The snapshot, after the passing of time was accounted for. */
@@ -161,7 +164,7 @@ export class ObjectInventory implements InventorySource {
       byNode.set(view.node, view);
       const before = previous.byNode.get(view.node);
       sameEntries &&= before?.entries === view.entries;
-      samePools &&= before !== undefined && sameContent(before, { ...view, entries: before.entries });
+      samePools &&= before !== undefined && samePoolsOf(before, view);
     }
     const holdsUntilMs = this.#holdsUntil(fresh, nowMs);
     if (sameNodes && samePools) {
@@ -192,4 +195,16 @@ export class ObjectInventory implements InventorySource {
       .filter((turn) => turn < newest)
       .reduce((a, b) => Math.min(a, b), Infinity);
   }
+}
+
+function samePoolsOf(a: NodePools, b: NodePools): boolean {
+  return a.pools === b.pools && a.templates === b.templates && a.address === b.address;
+}
+
+/** Pools and templates that say what they said before keep their arrays. */
+function unlessSame(before: NodePools | undefined, next: NodePools): Pick<NodePools, "pools" | "templates"> {
+  const pools = JSON.stringify(before?.pools) === JSON.stringify(next.pools) ? before?.pools : undefined;
+  const templates =
+    JSON.stringify(before?.templates) === JSON.stringify(next.templates) ? before?.templates : undefined;
+  return { pools: pools ?? next.pools, templates: templates ?? next.templates };
 }
