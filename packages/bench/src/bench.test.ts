@@ -12,7 +12,7 @@ const run = promisify(execFile);
 const MAIN = fileURLToPath(new URL("main.ts", import.meta.url));
 const ARGS = ["--conditions=@org/source", MAIN];
 
-it("a quick run measures something in every suite and judges nothing", { timeout: 240_000 }, async () => {
+it("a quick run measures something in every suite and judges nothing", { timeout: 600_000 }, async () => {
   const folder = await mkdtemp(join(tmpdir(), "bench-"));
   try {
     const file = join(folder, "figures.json");
