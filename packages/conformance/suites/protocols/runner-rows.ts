@@ -10,6 +10,7 @@ import { writeRunnerResult } from "../../src/runner-results.ts";
 import { needTool, RUNNER_TOOLS } from "../../src/runner-tools.ts";
 import { CONNECT_FAILURES, H2_FAILURES, type KnownFailure } from "./known-failures.ts";
 import { type RunnerRig, startRunnerRig } from "./runner-rig.ts";
+import { websocketRows } from "./websocket-rows.ts";
 
 /** What the rows work with. */
 export interface RunnerContext {
@@ -219,6 +220,7 @@ export function runnerRows(context: RunnerContext): {
         title: "h2spec, in cleartext with prior knowledge",
         run: () => h2spec("the data plane, HTTP/2 in cleartext", false),
       },
+      ...websocketRows(started),
     ],
     close: async () => {
       await (await rig)?.[Symbol.asyncDispose]();

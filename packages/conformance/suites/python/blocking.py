@@ -26,10 +26,10 @@ async def _on_loop(function, args, options):
     return await value if inspect.isawaitable(value) else value
 
 
-def _face(value):
+def face(value):
     """What a row sees of a value of the SDK."""
     if isinstance(value, list):
-        return [_face(item) for item in value]
+        return [face(item) for item in value]
     if hasattr(value, "__aiter__"):
         return _Stream(value)
     module = type(value).__module__
@@ -46,7 +46,7 @@ class _Blocking:
 
     def __getattr__(self, name):
         value = getattr(self._inner, name)
-        return _calling(value) if inspect.isroutine(value) or isinstance(value, functools.partial) else _face(value)
+        return _calling(value) if inspect.isroutine(value) or isinstance(value, functools.partial) else face(value)
 
     @property
     def files(self):
@@ -149,7 +149,7 @@ class _Files(_Blocking):
 
 def _calling(function):
     def call(*args, **options):
-        return _face(wait(_on_loop(function, args, options)))
+        return face(wait(_on_loop(function, args, options)))
 
     return call
 

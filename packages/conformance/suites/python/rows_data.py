@@ -17,7 +17,7 @@ from e2b import (
     TimeoutException,
 )
 from rows_pty import Screen
-from sdk import ASYNCHRONOUS, Sandbox
+from sdk import ASYNCHRONOUS, Sandbox, face
 
 KILLED = "killed or reached its|due to sandbox timeout"
 
@@ -50,6 +50,22 @@ def multipart(text):
 def needs(context, program, fix):
     if context.shared().commands.run(f"command -v {program} || true").stdout == "":
         raise Absent(f"guests have no {program}: {fix}")
+
+
+def with_token(sandbox, token):
+    """A handle of the same sandbox that presents another token."""
+    handle = sandbox._inner if ASYNCHRONOUS else sandbox
+    config = handle.connection_config
+    config._ConnectionConfig__extra_sandbox_headers["X-Access-Token"] = token
+    other = type(handle)(
+        sandbox_id=handle.sandbox_id,
+        sandbox_domain=handle.sandbox_domain,
+        envd_version=handle._envd_version,
+        envd_access_token=token,
+        traffic_access_token=None,
+        connection_config=config,
+    )
+    return face(other)
 
 
 def events_of(watch):
@@ -290,7 +306,7 @@ def d17(context):
     with ThreadPoolExecutor(10) as pool:
 
         def cancelled(_):
-            handle = commands.run("sleep 20", background=True)
+            handle = commands.run("sleep 120", background=True)
             handle.disconnect()
             return commands.kill(handle.pid)
 
@@ -318,11 +334,11 @@ def d19(context):
 def d20(context):
     """Answers that are plain JSON rather than the protocol's own errors: of the token check, and of the proxy."""
     sandbox = context.create()
-    options = context.options()
-    stranger = Sandbox.connect(sandbox.sandbox_id, **options)
-    headers = (stranger._inner if ASYNCHRONOUS else stranger).connection_config.sandbox_headers
-    headers["X-Access-Token"] = "0" * 64
+    stranger = with_token(Sandbox.connect(sandbox.sandbox_id, **context.options()), "0" * 64)
     raises(AuthenticationException, lambda: stranger.files.read("/etc/hostname"))
+    raises(AuthenticationException, lambda: stranger.files.list("/"))
+    raises(AuthenticationException, lambda: stranger.commands.run("true"))
+    raises(AuthenticationException, stranger.commands.list)
     sandbox.kill()
     raises(SandboxException, lambda: sandbox.commands.list())
     raises(SandboxException, lambda: sandbox.files.list("/"))
