@@ -24,7 +24,7 @@ export const USAGE: string = `usage: pnpm bench [--only SUITE] [--json FILE] [--
   --only SUITE   one suite of --list
   --json FILE    write the figures to FILE as well, one JSON object a line
   --from FILE    measure nothing: take the figures that --json wrote
-  --quick        a small fleet and few rounds, under half a minute: shows that everything runs, judges nothing
+  --quick        a small fleet and few rounds, under half a minute: shows that all but suites with real guests run, judges nothing
   --strict       exit 1 when a figure misses its bar
   --write-docs   put the table into docs/performance.md
   --list         print the suites, run nothing

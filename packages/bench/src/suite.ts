@@ -17,6 +17,8 @@ export interface Suite {
   readonly name: string;
   /** In one line. */
   readonly what: string;
+  /** Starts real guests, which takes seconds: a quick run leaves it out unless it is asked for. */
+  readonly realGuests?: boolean;
   readonly run: (bench: Bench) => Promise<void>;
 }
 

@@ -20,6 +20,7 @@ const BARE: Readonly<Record<string, readonly [string, ...string[]]>> = {
 export const firstCommandSuite: Suite = {
   name: "first-command",
   what: "`Sandbox.create()` of the SDK to the output of the first command, in `sandbox-e2b dev`",
+  realGuests: true,
   async run(bench: Bench) {
     await using dev = await startDev(2);
     const bare = BARE[dev.isolation] ?? BARE["process"];

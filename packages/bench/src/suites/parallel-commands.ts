@@ -11,6 +11,7 @@ const COMMANDS = 1500;
 export const parallelCommandsSuite: Suite = {
   name: "parallel-commands",
   what: "commands at once in one sandbox of `sandbox-e2b dev`, over a hundred connections",
+  realGuests: true,
   async run(bench: Bench) {
     const commands = bench.quick ? 20 : COMMANDS;
     await using dev = await startDev(1);
