@@ -3,7 +3,7 @@ import { createServer, connect, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TLSSocket } from "node:tls";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { ClusterConfig } from "./cluster-config.ts";
 import { KubeClient } from "./kube-client.ts";
 import { Authority } from "./testing/certificates.ts";
@@ -151,6 +151,31 @@ describe("a token in a file", () => {
     ]);
     await rm(file);
     await client.request({ path: "/a" });
+  });
+
+  it("of a plugin that fails after a refusal leaves no connection in use", async () => {
+    const ran = join(folder, "ran");
+    const credential = {
+      apiVersion: "client.authentication.k8s.io/v1",
+      kind: "ExecCredential",
+      status: { token: "t" },
+    };
+    const exec = {
+      command: "sh",
+      args: ["-c", `[ -e ${ran} ] && exit 1; touch ${ran}; echo '${JSON.stringify(credential)}'`],
+      env: { PATH: process.env["PATH"] ?? "" },
+      apiVersion: "client.authentication.k8s.io/v1",
+      provideClusterInfo: false,
+    } as const;
+    await using server = await ScriptedApiServer.start();
+    await using client = await connected(server, { user: { exec } });
+    server.listScripts.push((response) => {
+      response.writeHead(401);
+      // It never ends.
+      response.write("{");
+    });
+    await expect(client.request({ path: "/a" })).rejects.toMatchObject({ code: "credentials" });
+    await vi.waitFor(() => expect(server.connections).toBe(0), { interval: 2, timeout: 10_000 });
   });
 
   it("that did not change is not tried twice", async () => {

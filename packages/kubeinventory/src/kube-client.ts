@@ -30,7 +30,7 @@ export interface KubeRequest {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A body that is still arriving. Ending the iteration, or an abort, ends the connection. */
+/** A body that is still arriving. Must be iterated, or aborted. Ending the iteration early ends the connection. */
 export type KubeStream = AsyncIterable<Uint8Array>;
 
 const HEADERS_TIMEOUT_MS = 30_000;
@@ -121,7 +121,13 @@ export class KubeClient implements AsyncDisposable {
     let reply = await this.#exchange(label, request, first, bodyTimeout);
     if (reply.statusCode === 401) {
       this.#credentials.refuse(first);
-      const second = await this.#usable();
+      let second = first;
+      try {
+        second = await this.#usable();
+      } catch (error) {
+        reply.body.destroy();
+        throw error;
+      }
       if (second !== first) {
         await reply.body.dump().catch(() => undefined);
         reply = await this.#exchange(label, request, second, bodyTimeout);
