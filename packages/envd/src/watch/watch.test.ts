@@ -298,7 +298,7 @@ describe("WatchDir", () => {
 
   it("ends with the client's limit", async () => {
     await using guest = await startGuest();
-    const head = { "connect-timeout-ms": "60" };
+    const head = { "connect-timeout-ms": "1500" };
     const stream = await openStream(guest.port, "/filesystem.Filesystem/WatchDir", envelope({ path: "" }), head);
     const [start, end] = await stream.all();
     expect(start?.json).toEqual({ start: {} });
