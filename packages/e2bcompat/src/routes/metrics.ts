@@ -47,7 +47,7 @@ export const idsQuery: Query<readonly string[]> = queryOf(
   {
     sandbox_ids: commaList(
       `1 to ${MAX_IDS} different ids.`,
-      { items: { type: "string", pattern: "^[^,]+$" }, minItems: 1, maxItems: MAX_IDS, uniqueItems: true },
+      { items: { type: "string", minLength: 1 }, minItems: 1, maxItems: MAX_IDS, uniqueItems: true },
       differentIds,
       { required: true },
     ),
