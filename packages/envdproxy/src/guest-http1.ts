@@ -220,7 +220,9 @@ export function requestHttp1(relay: Duplex, head: GuestRequest, events: GuestEve
       parser.feed(bytes);
     } catch (error) {
       if (unreported !== undefined) {
-        report();
+        // Nothing was said to the client yet: better an error than half an answer.
+        unreported = undefined;
+        phase = "waiting";
       }
       broken(error instanceof Error ? error : new Error(String(error)));
       return;

@@ -468,6 +468,7 @@ describe("a guest that breaks", () => {
     ["sends status 999", "HTTP/1.1 999 Much\r\nContent-Length: 0\r\n\r\n"],
     ["sends a broken header", "HTTP/1.1 200 OK\r\nA b: c\r\n\r\n"],
     ["sends two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx"],
+    ["sends no chunk behind its head", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsome\r\nzz\r\n"],
     ["switches protocols unasked", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"],
   ];
   it.each(before.flatMap((row) => [[...row, "FIN"] as const, [...row, "RST"] as const]))(
@@ -499,7 +500,6 @@ describe("a guest that breaks", () => {
   const within: [string, string, string][] = [
     ["a chunked body", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n", "HTTP/1.1"],
     ["a chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nsome", "HTTP/1.1"],
-    ["a chunk size", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsome\r\nzz\r\n", "HTTP/1.1"],
     ["a sized body", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nsome", "HTTP/1.1"],
     [
       "a chunked body for an HTTP/1.0 client",
@@ -531,4 +531,21 @@ describe("a guest that breaks", () => {
       await eventually("the relay closes", () => run.store.relays.size === 0);
     },
   );
+
+  it("by bytes that are no chunk, after its answer has begun, breaks the client's off", async () => {
+    let breakOff: () => void = () => undefined;
+    await using guest = await rawGuest((socket) => {
+      socket.once("data", () => {
+        socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n");
+        breakOff = () => socket.write("zz\r\n");
+      });
+    });
+    await using run = await proxyTo(guest);
+    using client = rawClient(run.proxy.port, get("/"));
+    await client.until("some");
+    breakOff();
+    const { text } = await client.ended();
+    expect(text).not.toMatch(/0\r\n\r\n$/);
+    await eventually("the relay closes", () => run.store.relays.size === 0);
+  });
 });
