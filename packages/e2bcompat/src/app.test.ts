@@ -201,6 +201,8 @@ describe("browsers", () => {
   it.each([
     ["x-api-key, authorization, e2b-sandbox-id", "x-api-key, authorization, e2b-sandbox-id"],
     ["X-API-KEY,Content-Type,Idempotency-Key,X-Request-Id", "X-API-KEY,Content-Type,Idempotency-Key,X-Request-Id"],
+    // What the SDK sends in a page.
+    ["browser,lang,lang_version,package_version,sdk_runtime", "browser,lang,lang_version,package_version,sdk_runtime"],
     [undefined, "x-api-key, authorization, content-type, idempotency-key, x-request-id"],
     ["a:b", "x-api-key, authorization, content-type, idempotency-key, x-request-id"],
   ])("may ask before a request with %j", async (requested, allowed) => {

@@ -8,7 +8,8 @@ const METHODS = "GET, POST, PUT, PATCH, DELETE";
 /** Asked for when a browser names no headers, or writes them in a way that is not echoed. */
 const USUAL_HEADERS = "x-api-key, authorization, content-type, idempotency-key, x-request-id";
 const EXPOSED = "x-next-token, x-request-id, retry-after, ratelimit, ratelimit-policy, idempotent-replayed";
-const HEADER_LIST = /^[A-Za-z0-9-]+(?:\s*,\s*[A-Za-z0-9-]+)*$/;
+/** Names as RFC 9110 has them: in a browser, the SDK sends some with underscores. */
+const HEADER_LIST = /^[\w!#$%&'*+.^`|~-]+(?:\s*,\s*[\w!#$%&'*+.^`|~-]+)*$/;
 const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/?#@,\s*"]+$/;
 
 type Headers = Readonly<Record<string, string>>;

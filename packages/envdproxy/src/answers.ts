@@ -43,6 +43,12 @@ export function isPreflight(inbound: Inbound): boolean {
   );
 }
 
+/** Whether the request that a browser asks about names its sandbox in a header, which the question itself never carries. */
+export function asksToNameSandbox(inbound: Inbound): boolean {
+  const asked = firstValue(inbound.headers, "access-control-request-headers") ?? "";
+  return asked.split(",").some((name) => name.trim().toLowerCase() === "e2b-sandbox-id");
+}
+
 /** Permits what the browser asks for: the token decides, not the origin. */
 export function answerPreflight(inbound: Inbound): number {
   const headers = [

@@ -629,6 +629,14 @@ describe("CORS", () => {
     expect(answer.head).toContain("Access-Control-Allow-Origin: *");
   });
 
+  it("answers a preflight of a request that will name its sandbox in a header", async () => {
+    await using run = await rig();
+    const lines = [...asks, "Access-Control-Request-Headers: content-type,E2b-Sandbox-Id,e2b-sandbox-port"];
+    const answer = await run.ask("OPTIONS /process.Process/Start", lines, "127.0.0.1:3628");
+    expect(answer.status).toBe(204);
+    expect(answer.head).toContain("Access-Control-Allow-Headers: content-type,E2b-Sandbox-Id,e2b-sandbox-port");
+  });
+
   it("takes other OPTIONS requests for ordinary ones", async () => {
     await using run = await rig();
     expect(await run.ask("OPTIONS /", [asks[0] ?? ""])).toMatchObject({ status: 401 });

@@ -4,7 +4,7 @@ import type { Duplex } from "node:stream";
 import { sandboxHost } from "@org/sandbox-address";
 import type { Logger } from "@org/scale";
 import type { Registry } from "prom-client";
-import { answerEmpty, answerError, answerPreflight, isPreflight } from "./answers.ts";
+import { answerEmpty, answerError, answerPreflight, asksToNameSandbox, isPreflight } from "./answers.ts";
 import { Counters } from "./counters.ts";
 import type { ClientProtocol } from "./counters.ts";
 import { EnvdProxyError, refusal, requestErrorCode } from "./errors.ts";
@@ -249,6 +249,10 @@ export function createProxy(options: ProxyOptions): ProxyHandler {
       return undefined;
     }
     const route = parseRoute(inbound.headers, target.authority ?? inbound.authority, domain);
+    if (isPreflight(inbound) && (route !== undefined || asksToNameSandbox(inbound))) {
+      outcome.status = answerPreflight(inbound);
+      return undefined;
+    }
     if (route === undefined) {
       if (target.raw.split("?", 1)[0] === "/readyz" && (method === "GET" || method === "HEAD")) {
         if (!ready()) {
@@ -258,10 +262,6 @@ export function createProxy(options: ProxyOptions): ProxyHandler {
         return undefined;
       }
       throw refusal("no_sandbox");
-    }
-    if (isPreflight(inbound)) {
-      outcome.status = answerPreflight(inbound);
-      return undefined;
     }
     if (isInternalPath(target.path)) {
       throw refusal("internal_path");

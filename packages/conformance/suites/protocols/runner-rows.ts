@@ -8,6 +8,7 @@ import type { ProcessSet } from "../../src/processes.ts";
 import { cleanEnv, type Programs } from "../../src/programs.ts";
 import { writeRunnerResult } from "../../src/runner-results.ts";
 import { needTool, RUNNER_TOOLS } from "../../src/runner-tools.ts";
+import { browserRows } from "./browser-rows.ts";
 import { CONNECT_FAILURES, H2_FAILURES, type KnownFailure } from "./known-failures.ts";
 import { type RunnerRig, startRunnerRig } from "./runner-rig.ts";
 import { websocketRows } from "./websocket-rows.ts";
@@ -221,6 +222,7 @@ export function runnerRows(context: RunnerContext): {
         run: () => h2spec("the data plane, HTTP/2 in cleartext", false),
       },
       ...websocketRows(started),
+      ...browserRows({ set, programs }),
     ],
     close: async () => {
       await (await rig)?.[Symbol.asyncDispose]();
