@@ -3,11 +3,11 @@ import { createHash, X509Certificate } from "node:crypto";
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
-import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
+import { build, type Plugin } from "esbuild";
 import { type Browser, chromium } from "playwright-core";
 
 import { type HarnessRow, SkipRow } from "../../src/harness-rows.ts";
@@ -61,16 +61,9 @@ const SCRIPT = `async (options) => {
 
 /** The SDK as a script of a page, as bundlers make it: what it has for Node alone is left empty. */
 async function bundle(): Promise<string> {
-  const root = createRequire(new URL("../../../../package.json", import.meta.url));
-  const { build } = createRequire(root.resolve("tsup/package.json"))("esbuild") as {
-    build: (options: object) => Promise<{ readonly outputFiles: readonly { readonly text: string }[] }>;
-  };
-  const nothing = {
+  const nothing: Plugin = {
     name: "nothing of Node",
-    setup: (on: {
-      onResolve: (filter: object, found: (at: { readonly path: string }) => object) => void;
-      onLoad: (filter: object, load: () => object) => void;
-    }) => {
+    setup(on) {
       on.onResolve({ filter: /^node:|^undici$/ }, ({ path }) => ({ path, namespace: "nothing" }));
       on.onLoad({ filter: /.*/, namespace: "nothing" }, () => ({ contents: "module.exports = {};", loader: "js" }));
     },
