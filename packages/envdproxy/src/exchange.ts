@@ -202,6 +202,9 @@ class Exchange {
   /** The answer is complete: the relay waits for the next request, or closes. */
   #settle(lease: Lease, relay: Duplex): void {
     const leg = this.#leg;
+    if (leg?.spoke === true) {
+      lease.distrust();
+    }
     const keepMs = lease.keepable && this.#options.keep ? (leg?.release() ?? 0) : 0;
     if (keepMs > 0) {
       // A client that goes away from now on is no reason to close it.

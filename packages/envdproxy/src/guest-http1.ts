@@ -267,6 +267,9 @@ export function requestHttp1(relay: Duplex, head: GuestRequest, events: GuestEve
         });
       }
     },
+    get spoke() {
+      return spoke || parser.surplus;
+    },
     release() {
       const quiet = sent && !spoke && relay.writableLength === 0 && !relay.destroyed && !relay.readableEnded;
       if (!quiet || parser.keepMs === 0) {

@@ -115,6 +115,7 @@ export function requestHttp2(relay: Duplex, head: GuestRequest, events: GuestEve
     },
     // A session of its own for each request.
     release: () => 0,
+    spoke: false,
     destroy() {
       settled = true;
       over = true;

@@ -50,6 +50,8 @@ export interface GuestLeg {
    * can not carry another request. Then, and after anything else, {@link destroy} is called.
    */
   release(): number;
+  /** Whether the guest sent more than its answer. To be asked when the answer is complete. */
+  readonly spoke: boolean;
   /** Gives the relay up. Safe at any time. */
   destroy(): void;
 }

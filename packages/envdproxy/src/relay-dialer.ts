@@ -50,7 +50,7 @@ export interface RelayRequest {
   readonly wish: RelayWish;
 }
 
-/** A relay for one request. Ends with exactly one of its three calls, or with the relay itself. */
+/** A relay for one request. Ends with `keep`, `discard` or the end of the relay itself. */
 export interface Lease {
   /** Whether it carried a request before. */
   readonly reused: boolean;
@@ -60,6 +60,8 @@ export interface Lease {
   begin(): Duplex | undefined;
   /** Gives it back for the next request: it is quiet, and its guest keeps it open for at least `ms`. */
   keep(relay: Duplex, ms: number): void;
+  /** Keeps no relay to this port any more: what its guest says can not be told apart. */
+  distrust(): void;
   /** Gives it up before it was begun. */
   discard(): void;
 }
@@ -215,6 +217,7 @@ export function createRelayDialer(options: RelayDialerOptions): RelayDialer {
       keepable: bearer !== "" && bearer === owner.token,
       begin: () => relay,
       keep: (quiet, ms) => pool.keep(owner, port, quiet, ms),
+      distrust: () => pool.distrust(owner, port),
       discard: () => relay.destroy(),
     };
   }
@@ -241,6 +244,7 @@ export function createRelayDialer(options: RelayDialerOptions): RelayDialer {
         return relay;
       },
       keep: (quiet, ms) => pool.keep(owner, port, quiet, ms),
+      distrust: () => pool.distrust(owner, port),
       discard: () => found.drop("left"),
     };
   }

@@ -89,6 +89,8 @@ export class RelayPool {
   readonly #all = new Set<IdleRelay>();
   /** Owners that turned out to be stale: what is still busy of theirs is not kept. */
   readonly #stale = new WeakSet<Owner>();
+  /** Ports whose guests sent more than they were asked for. */
+  readonly #untidy = new WeakMap<Owner, Set<number>>();
   #closed = false;
 
   constructor(options: RelayPoolOptions) {
@@ -111,13 +113,17 @@ export class RelayPool {
   /** Keeps a relay for at most `ms`, or closes it. It must be quiet: nothing sent that is not answered. */
   keep(owner: Owner, port: number, relay: Duplex, ms: number): void {
     const keepMs = Math.min(ms, this.#options.idleMs);
-    if (!(keepMs > 0) || this.#closed || this.#stale.has(owner) || relay.destroyed || relay.readableEnded) {
+    const barred = this.#closed || this.#stale.has(owner) || this.#untidy.get(owner)?.has(port) === true;
+    if (!(keepMs > 0) || barred || relay.destroyed || relay.readableEnded) {
       relay.destroy();
       return;
     }
     const idle = new IdleRelay({ owner, port }, relay, keepMs, (dropped, why) => {
       this.#forget(dropped);
       this.#options.onDropped(why);
+      if (why === "spoke") {
+        this.distrust(owner, port);
+      }
     });
     const own = this.#byOwner.get(owner);
     if (own === undefined) {
@@ -148,7 +154,25 @@ export class RelayPool {
     }
   }
 
-  /** The same, and keeps none of its relays any more. */
+  /**
+   * Keeps none of an owner's relays to a port any more. Bytes that nobody asked for would, had they come a moment later,
+   * have been taken for the answer to the next request, and every answer after it for that of the one before.
+   */
+  distrust(owner: Owner, port: number): void {
+    const ports = this.#untidy.get(owner);
+    if (ports === undefined) {
+      this.#untidy.set(owner, new Set([port]));
+    } else {
+      ports.add(port);
+    }
+    for (const idle of this.#byOwner.get(owner)?.slice() ?? []) {
+      if (idle.port === port) {
+        idle.drop("stale");
+      }
+    }
+  }
+
+  /** Closes the idle relays of an owner, and keeps none of its relays any more. */
   retire(owner: Owner): void {
     this.#stale.add(owner);
     this.drop(owner);

@@ -224,6 +224,49 @@ describe("a relay that answered in full", () => {
   });
 });
 
+describe("a guest that says more than it was asked", () => {
+  it.each([
+    ["behind an answer", (socket: Socket) => socket.write(`${OK}HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil`)],
+    [
+      "later",
+      (socket: Socket) => {
+        socket.write(OK);
+        setTimeout(() => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"), 5);
+      },
+    ],
+  ])("%s is asked over a fresh relay each time from then on", async (_when, speak) => {
+    await using guest = await scripted([
+      (socket) => {
+        if (guest.heard.length === 1) {
+          speak(socket);
+        } else {
+          socket.write(OK);
+        }
+      },
+    ]);
+    await using run = await proxyTo(guest);
+    await run.ask("GET /first");
+    await eventually("the relay closes", () => run.store.relays.size === 0);
+    for (let i = 0; i < 3; i += 1) {
+      expect(await run.ask("GET /")).toMatchObject({ status: 200, body: "ok" });
+    }
+    expect(guest.heard.map((own) => own.length)).toStrictEqual([1, 1, 1, 1]);
+  });
+
+  it("keeps its other ports' relays", async () => {
+    await using guest = await scripted([OK]);
+    await using untidy = await scripted([`${OK}more`]);
+    await using run = await proxyTo(guest);
+    run.store.put("sb_a", { ports: { 49983: guest.port, 3000: untidy.port } });
+    const there = ["E2b-Sandbox-Id: sb-a", "E2b-Sandbox-Port: 3000"];
+    for (let i = 0; i < 2; i += 1) {
+      await run.ask("GET /", there);
+      await run.ask("GET /");
+    }
+    expect([guest.heard.length, untidy.heard.length]).toStrictEqual([1, 2]);
+  });
+});
+
 describe("a kept relay that closes", () => {
   it("is not used any more", async () => {
     await using guest = await scripted([OK]);

@@ -61,6 +61,7 @@ export class ResponseParser {
   #trailers: string[] = [];
   #trailerBytes = 0;
   #keepMs = 0;
+  #surplus = false;
 
   constructor(options: { readonly method: string; readonly upgrade: boolean; readonly events: ParserEvents }) {
     this.#method = options.method;
@@ -94,6 +95,7 @@ export class ResponseParser {
     }
     if (at < input.length) {
       // Nobody asked for more: what it belongs to can not be told.
+      this.#surplus = true;
       this.#keepMs = 0;
     }
     if (this.#heldBytes > 0) {
@@ -108,6 +110,11 @@ export class ResponseParser {
    */
   get keepMs(): number {
     return this.#state === "over" ? this.#keepMs : 0;
+  }
+
+  /** Whether bytes came behind the answer. */
+  get surplus(): boolean {
+    return this.#surplus;
   }
 
   /** The guest stops sending. True when its answer is complete by that. */

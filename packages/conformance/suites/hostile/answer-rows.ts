@@ -125,6 +125,8 @@ async function poison(rig: HostileRig): Promise<void> {
   const get = (path: string): Buffer[] => [
     Buffer.from(`GET ${path} HTTP/1.1\r\nHost: ${rig.host()}\r\nConnection: close\r\n\r\n`),
   ];
+  // A guest that spoke out of turn once is asked over a connection of its own for each request from then on.
+  await talk(rig.proxyPort, get("/poison/0"));
   await each(upTo(60), 4, async (index) => {
     const { bytes } = await talk(rig.proxyPort, get(`/poison/${(index % 6) * 3}`));
     assert.equal(answersIn(bytes)[0]?.body.toString(), "own");
