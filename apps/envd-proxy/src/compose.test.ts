@@ -57,7 +57,7 @@ function configOf(extra: Partial<ProxyConfig> = {}, flags: Readonly<Record<strin
     token: "",
     tokenFile: "",
     caFile: "",
-    pollIntervalMs: 200,
+    pollIntervalMs: 5000,
     domain: "sandbox.test",
     namespace: "default",
     envdSecretFile: "",
@@ -98,7 +98,7 @@ describe("serving", () => {
     await using node = await startNode();
     await using proxy = await run(configOf({ seeds: [node.address] }));
     expect((await fetch(`${proxy.origin}/healthz`)).status).toBe(204);
-    expect(proxy.messages).toContain(`mesh inventory up seeds=[${node.address}] nodes=[${node.address}] poll=200ms`);
+    expect(proxy.messages).toContain(`mesh inventory up seeds=[${node.address}] nodes=[${node.address}] poll=5s`);
     expect(proxy.messages.join("\n")).toMatch(
       /serving envd-proxy address=127\.0\.0\.1:\d+ tls=false domain=sandbox\.test/,
     );

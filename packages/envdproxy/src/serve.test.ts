@@ -171,15 +171,15 @@ describe("requests that can not be read", () => {
   it("have no time limit on their bodies and answers", async () => {
     await using guest = await httpGuest((request, response) => {
       request.resume();
-      request.on("end", () => setTimeout(() => response.end("late"), 400));
+      request.on("end", () => setTimeout(() => response.end("late"), 800));
     });
-    await using proxy = await startProxy({ store: storeWith(guest.port) }, { headTimeoutMs: 150 });
+    await using proxy = await startProxy({ store: storeWith(guest.port) }, { headTimeoutMs: 500 });
     using client = rawClient(proxy.port, requestHead("POST /", [TOKEN, "Content-Length: 2"]));
     client.socket.write("a");
-    await sleep(400);
+    await sleep(800);
     client.socket.write("b");
     expect(await client.until("late")).toContain("200 OK");
-    await sleep(400);
+    await sleep(800);
     client.socket.write(requestHead("GET /healthz"));
     await client.until("204 No Content");
   });
