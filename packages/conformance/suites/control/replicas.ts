@@ -304,7 +304,7 @@ function comingRows(context: ControlContext): HeldRows {
         await mesh.nodes[0]?.admin.faults([
           { kind: "delay", method: "GET", path: "/v1/sandboxes", delay_ms: 700, times: 2 },
         ]);
-        const fresh = await mesh.launch();
+        const fresh = await mesh.launch({ pollMs: 5_000 });
         const seen = new Map<string, Set<number>>([
           ["api", new Set()],
           ["data", new Set()],
