@@ -84,7 +84,10 @@ async function downloads(rig: HostileRig, count: number, leave: (index: number) 
       void gone.then(closed);
     },
   });
+  // A round that leaves memory behind is gone through once more.
+  let asked = 0;
   const once = async (index: number): Promise<void> => {
+    asked += 1;
     left.set(String(index), await leave(index));
   };
   rig.guest.recording = false;
@@ -96,7 +99,7 @@ async function downloads(rig: HostileRig, count: number, leave: (index: number) 
   } finally {
     rig.guest.recording = true;
   }
-  assert.equal(seen, 100 + count, "downloads that the guest began");
+  assert.equal(seen, asked, "downloads that the guest began");
   lasted.sort((a, b) => a - b);
   // Closes that came before the client had noted its own are none of these.
   const most = lasted[Math.floor(lasted.length * 0.99)] ?? 0;
