@@ -2,6 +2,7 @@ import { connect } from "node:net";
 import type { Socket } from "node:net";
 import { MessageReader } from "./http-messages.ts";
 import type { Message } from "./http-messages.ts";
+import { sum } from "./statistics.ts";
 
 /** One reply. */
 export interface Reply {
@@ -113,5 +114,13 @@ export async function load(
     for (const connection of connections) {
       connection[Symbol.dispose]();
     }
+  }
+}
+
+/** Throws when a request failed: figures of loads that did not succeed say nothing. */
+export function allGood(results: readonly LoadResult[]): void {
+  const errors = sum(results.map((result) => result.errors));
+  if (errors > 0) {
+    throw new Error(`${errors} requests failed that must not`);
   }
 }

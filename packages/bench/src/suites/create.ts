@@ -1,12 +1,12 @@
 import type { Figure } from "../figures.ts";
 import { POOL } from "../fleet.ts";
 import { requestText } from "../http-messages.ts";
-import { load } from "../load.ts";
+import { allGood, load } from "../load.ts";
 import type { LoadResult } from "../load.ts";
 import { publishedFor } from "../published.ts";
 import { apiRequest, Rig } from "../rig.ts";
 import type { World } from "../rig.ts";
-import { median, quantile, sum } from "../statistics.ts";
+import { median, quantile } from "../statistics.ts";
 import type { Bench, Suite } from "../suite.ts";
 
 const CREATE = apiRequest("POST", "/v2/sandboxes", { templateID: POOL.template, timeout: 300 });
@@ -43,13 +43,6 @@ function create(world: World, clients: number, total: number): Promise<LoadResul
 function claim(world: World, clients: number, total: number): Promise<LoadResult> {
   const [first = ""] = world.nodes;
   return load(first, { clients, total, status: 200, request: () => CLAIM });
-}
-
-function allGood(results: readonly LoadResult[]): void {
-  const errors = sum(results.map((result) => result.errors));
-  if (errors > 0) {
-    throw new Error(`${errors} requests failed that must not`);
-  }
 }
 
 function rounds(bench: Bench): number {

@@ -1,8 +1,8 @@
-import { load } from "../load.ts";
+import { allGood, load } from "../load.ts";
 import type { LoadResult } from "../load.ts";
 import { http2Load } from "../http2-load.ts";
 import { guestRequest, ProxyRig, ROUTING } from "../proxy-rig.ts";
-import { median, quantile, sum } from "../statistics.ts";
+import { median, quantile } from "../statistics.ts";
 import type { Bench, Suite } from "../suite.ts";
 
 const HELLO = guestRequest("GET", "/hello");
@@ -37,13 +37,6 @@ function overHttp1(address: string, request: string): Send {
 function overHttp2(address: string): Send {
   return (total) =>
     http2Load(address, { connections: 8, streams: CLIENTS / 8, total, path: "/hello", headers: ROUTING });
-}
-
-function allGood(results: readonly LoadResult[]): void {
-  const errors = sum(results.map((result) => result.errors));
-  if (errors > 0) {
-    throw new Error(`${errors} requests failed that must not`);
-  }
 }
 
 function rounds(bench: Bench): number {

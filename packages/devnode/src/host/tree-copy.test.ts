@@ -68,6 +68,7 @@ test("keeps content, modes, times, links and names that are no text", async () =
 test("keeps what users note in extended attributes, of files and folders that may not be written too", async (context) => {
   await using at = folders();
   const load = createLibcLoader();
+  // Where the native library does not load (musl, other systems) metadata is refused, so there is nothing to keep.
   const libc = await load().catch(() => context.skip("no calls for extended attributes"));
   mkdirSync(join(at.from, "folder"));
   writeFileSync(join(at.from, "folder/file"), "content");
@@ -76,6 +77,7 @@ test("keeps what users note in extended attributes, of files and folders that ma
     try {
       libc.setAttribute(fd, "user.e2b.author", Buffer.from(`of ${name}`));
     } catch {
+      // A folder for temporary files may lie on a tmpfs, which has them on newer kernels only.
       context.skip("the file system has no extended attributes");
     } finally {
       closeSync(fd);

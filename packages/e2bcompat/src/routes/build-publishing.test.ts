@@ -76,6 +76,7 @@ describe("publishing", () => {
   it("goes to its end when the build's time is over in the middle of it", async () => {
     const { fleet } = site({ builds: { timeoutSeconds: 1 } });
     fleet.node.script("promote", async ({ id = "", name = "" }) => {
+      // Longer than the whole build may take.
       await new Promise((resolve) => setTimeout(resolve, 1200));
       return fleet.node.promote(id, name);
     });

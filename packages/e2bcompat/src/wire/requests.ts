@@ -70,9 +70,9 @@ export const createSandbox: z.ZodType<CreateSandbox> = z
     envVars: stringMap({
       want: "of variables: names without `=` and NUL, values that are strings without NUL",
       // The document has them as they stand, and `\0` is not read everywhere.
-      // oxlint-disable-next-line no-control-regex
+      // oxlint-disable-next-line no-control-regex -- NUL is what a name must not have
       name: /^[^=\u0000]+$/,
-      // oxlint-disable-next-line no-control-regex
+      // oxlint-disable-next-line no-control-regex -- nor a value
       value: /^[^\u0000]*$/,
     })
       .nullish()
