@@ -11,6 +11,8 @@ const mayImport = {
   scale: ["sandboxd-client"],
   meshinventory: ["scale", "sandboxd-client"],
   kubeinventory: ["scale", "sandboxd-client"],
+  "sandbox-apiserver": ["scale", "kubeinventory"],
+  "warm-pool-driver": ["scale", "kubeinventory", "sandboxd-client"],
   e2bcompat: ["scale", "sandbox-address", "envd-client"],
   envdproxy: ["scale", "sandbox-address"],
   envd: ["sandboxd-client", "envd-client"],
@@ -25,7 +27,7 @@ const direct = Object.entries(mayImport).map(([name, allowed]) => ({
   to: { path: "^(packages|apps)/", pathNot: `^packages/(${[name, ...allowed].join("|")})/` },
 }));
 
-const kubernetes = "^packages/kubeinventory/|/node_modules/@kubernetes/";
+const kubernetes = "^packages/(kubeinventory|sandbox-apiserver|warm-pool-driver)/|/node_modules/@kubernetes/";
 
 /** @type {import("dependency-cruiser").IConfiguration} */
 module.exports = {
@@ -43,14 +45,20 @@ module.exports = {
       comment: "The control plane gets its store and inventory handed in.",
       severity: "error",
       from: { path: "^packages/e2bcompat/" },
-      to: { path: "^(packages/(envdproxy|meshinventory|kubeinventory)|apps)/", reachable: true },
+      to: {
+        path: "^(packages/(envdproxy|meshinventory|kubeinventory|sandbox-apiserver|warm-pool-driver)|apps)/",
+        reachable: true,
+      },
     },
     {
       name: "envdproxy-reaches-no-source",
       comment: "The data plane gets its store handed in.",
       severity: "error",
       from: { path: "^packages/envdproxy/" },
-      to: { path: "^(packages/(e2bcompat|meshinventory|kubeinventory)|apps)/", reachable: true },
+      to: {
+        path: "^(packages/(e2bcompat|meshinventory|kubeinventory|sandbox-apiserver|warm-pool-driver)|apps)/",
+        reachable: true,
+      },
     },
     {
       name: "sandbox-e2b-never-kubernetes",
