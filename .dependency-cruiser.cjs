@@ -4,6 +4,7 @@
 /** A package may import these workspace packages and no others. */
 const mayImport = {
   "sandbox-address": [],
+  certificates: [],
   "sandboxd-client": [],
   "envd-client": [],
   "command-line": [],
@@ -11,7 +12,7 @@ const mayImport = {
   scale: ["sandboxd-client"],
   meshinventory: ["scale", "sandboxd-client"],
   kubeinventory: ["scale", "sandboxd-client"],
-  "sandbox-apiserver": ["scale", "kubeinventory"],
+  "sandbox-apiserver": ["scale", "kubeinventory", "certificates"],
   "warm-pool-driver": ["scale", "kubeinventory", "sandboxd-client"],
   e2bcompat: ["scale", "sandbox-address", "envd-client"],
   envdproxy: ["scale", "sandbox-address"],

@@ -73,6 +73,18 @@ const planted: readonly { file: string; source: string; rule: string; why: strin
     rule: "sandbox-e2b-never-kubernetes",
   },
   {
+    why: "an import of the aggregated API",
+    file: "apps/sandbox-e2b/src/planted-apiserver.ts",
+    source: 'import type * as x from "@org/sandbox-apiserver"; export type { x };',
+    rule: "sandbox-e2b-never-kubernetes",
+  },
+  {
+    why: "an import of the driver of warm pools",
+    file: "apps/sandbox-e2b/src/planted-driver.ts",
+    source: 'import * as x from "@org/warm-pool-driver"; export { x };',
+    rule: "sandbox-e2b-never-kubernetes",
+  },
+  {
     why: "an import through another package",
     file: "apps/sandbox-e2b/src/planted-through.ts",
     source: 'export * as x from "@org/meshinventory";',
@@ -160,6 +172,8 @@ beforeAll(async () => {
   );
   for (const [from, to] of [
     ["apps/sandbox-e2b", "kubeinventory"],
+    ["apps/sandbox-e2b", "sandbox-apiserver"],
+    ["apps/sandbox-e2b", "warm-pool-driver"],
     ["packages/meshinventory", "kubeinventory"],
     ["packages/e2bcompat", "meshinventory"],
     ["packages/envdproxy", "e2bcompat"],

@@ -5,7 +5,7 @@ import { connect, createServer, rootCertificates } from "node:tls";
 import type { Server, TLSSocket } from "node:tls";
 import { expect, test } from "vitest";
 import { scratchFolder } from "../../testing/program.ts";
-import { createAuthority, createServerCertificate } from "./certificate.ts";
+import { createAuthority, createServerCertificate } from "@org/certificates";
 import { certificateDomain, openDevCertificate } from "./dev-certificate.ts";
 
 const DAY_MS = 86_400_000;

@@ -2,8 +2,8 @@ import { randomBytes, X509Certificate } from "node:crypto";
 import { link, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { rootCertificates } from "node:tls";
-import { createAuthority, createServerCertificate } from "./certificate.ts";
-import type { CertificateNames, IssuedCertificate } from "./certificate.ts";
+import { createAuthority, createServerCertificate } from "@org/certificates";
+import type { CertificateNames, IssuedCertificate } from "@org/certificates";
 
 /** Where the parts of a development certificate lie. */
 export interface DevCertificate {

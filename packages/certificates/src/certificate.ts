@@ -1,12 +1,12 @@
 import { createHash, createPrivateKey, createPublicKey, generateKeyPairSync, randomBytes, sign } from "node:crypto";
 import type { KeyObject } from "node:crypto";
-import { isIPv4 } from "node:net";
+import ipaddr from "ipaddr.js";
 import { bitString, boolean, context, explicit, integer, octetString, oid, sequence, set, time, utf8 } from "./der.ts";
 
 /** Names that a certificate is for, or that an authority may vouch for. */
 export interface CertificateNames {
   readonly dns: readonly string[];
-  /** Loopback addresses, as text. An authority may vouch for all of their network, 127.0.0.0/8 or ::1. */
+  /** IP addresses, as text. An authority may vouch for the whole 127.0.0.0/8 with any of it, else for these alone. */
   readonly addresses: readonly string[];
 }
 
@@ -57,21 +57,39 @@ export function createServerCertificate(
 ): IssuedCertificate {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "prime256v1" });
   const signer = createPrivateKey(authority.key);
-  const alternatives = [
-    ...names.dns.map((name) => context(2, Buffer.from(name, "latin1"))),
-    ...names.addresses.map((address) => context(7, addressBytes(address))),
-  ];
   const extensions = [
-    extension("2.5.29.19", true, sequence()),
-    extension("2.5.29.15", true, DIGITAL_SIGNATURE),
-    extension("2.5.29.37", false, sequence(SERVER_AUTH)),
-    extension("2.5.29.17", false, sequence(...alternatives)),
+    ...serverExtensions(names),
     extension("2.5.29.14", false, octetString(keyId(publicKey))),
     extension("2.5.29.35", false, sequence(context(0, keyId(createPublicKey(signer))))),
   ];
   const name = distinguishedName(names.dns[0] ?? "localhost");
   const issuer = distinguishedName(authority.commonName);
   return issue({ name, issuer, validity, publicKey, signer, extensions, key: privateKey });
+}
+
+/**
+ * A server's certificate that nobody but itself vouches for: whoever trusts it trusts this server and no other.
+ * Clients look at `names`, not at the common name.
+ */
+export function createSelfSigned(commonName: string, names: CertificateNames, validity: Validity): IssuedCertificate {
+  const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "prime256v1" });
+  const name = distinguishedName(commonName);
+  const extensions = [...serverExtensions(names), extension("2.5.29.14", false, octetString(keyId(publicKey)))];
+  return issue({ name, issuer: name, validity, publicKey, signer: privateKey, extensions, key: privateKey });
+}
+
+/** What is said of every server: no authority, signs with its key, goes by these names. */
+function serverExtensions(names: CertificateNames): Buffer[] {
+  const alternatives = [
+    ...names.dns.map((name) => context(2, Buffer.from(name, "latin1"))),
+    ...names.addresses.map((address) => context(7, addressBytes(address))),
+  ];
+  return [
+    extension("2.5.29.19", true, sequence()),
+    extension("2.5.29.15", true, DIGITAL_SIGNATURE),
+    extension("2.5.29.37", false, sequence(SERVER_AUTH)),
+    extension("2.5.29.17", false, sequence(...alternatives)),
+  ];
 }
 
 interface Contents {
@@ -125,15 +143,14 @@ function keyId(publicKey: KeyObject): Buffer {
 }
 
 function addressBytes(address: string): Buffer {
-  if (isIPv4(address)) return Buffer.from(address.split(".").map(Number));
-  if (address === "::1") return Buffer.concat([Buffer.alloc(15), Buffer.from([1])]);
-  throw new TypeError(`${address} is no loopback address`);
+  if (!ipaddr.isValid(address)) throw new TypeError(`${address} is no IP address`);
+  return Buffer.from(ipaddr.parse(address).toByteArray());
 }
 
 /** An address and the mask of what may be vouched for beside it. */
 function network(address: string): Buffer {
   const bytes = addressBytes(address);
-  return bytes.length === 4
-    ? Buffer.from([bytes.readUInt8(0), 0, 0, 0, 255, 0, 0, 0])
-    : Buffer.concat([bytes, Buffer.alloc(16, 255)]);
+  return bytes.length === 4 && bytes.readUInt8(0) === 127
+    ? Buffer.from([127, 0, 0, 0, 255, 0, 0, 0])
+    : Buffer.concat([bytes, Buffer.alloc(bytes.length, 255)]);
 }
