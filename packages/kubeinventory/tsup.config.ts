@@ -1,7 +1,7 @@
 import { defineConfig } from "tsup";
 
 export default defineConfig({
-  entry: ["src/index.ts", "src/client.ts"],
+  entry: ["src/index.ts", "src/client.ts", "src/pod.ts"],
   format: ["esm"],
   target: "node22",
   // Declarations come from `tsc -b`, which runs first: cleaning here would delete them.

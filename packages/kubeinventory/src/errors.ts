@@ -7,6 +7,7 @@
  * - `connection_lost`: the connection broke after the request was started.
  * - `status`: the server answered with an error status, or sent one inside of a watch.
  * - `bad_reply`: the reply is not what the API answers.
+ * - `bad_object`: an object has members that Kubernetes does not allow.
  * - `not_synced`: the first list did not arrive in time.
  * - `aborted`: the caller's signal ended the call; `cause` is its reason.
  */
@@ -18,6 +19,7 @@ export type KubeErrorCode =
   | "connection_lost"
   | "status"
   | "bad_reply"
+  | "bad_object"
   | "not_synced"
   | "aborted";
 
