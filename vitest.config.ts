@@ -29,7 +29,7 @@ export default defineConfig({
   resolve: { conditions: ["@org/source"] },
   ssr: { resolve: { conditions: ["@org/source"], externalConditions: ["@org/source"] } },
   test: {
-    include: ["{packages,apps}/*/{src,test}/**/*.test.ts", "scripts/*.test.ts"],
+    include: ["{packages,apps,docs/examples}/*/{src,test}/**/*.test.ts", "scripts/*.test.ts"],
     exclude: ["**/node_modules/**", "**/dist/**", "packages/conformance/suites/**"],
     // Files have processes of their own, so that only the tests within one can see each other.
     sequence: { shuffle: { tests: true, files: false }, sequencer: LongFirst },
