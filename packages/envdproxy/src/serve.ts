@@ -8,6 +8,7 @@ import { createServer as createTlsServer } from "node:tls";
 import type { Server as TlsServer, TLSSocket } from "node:tls";
 import { errorBytes } from "./answers.ts";
 import type { RequestErrorCode } from "./errors.ts";
+import { Http1Turns, isParserError } from "./http1-turns.ts";
 import { cutConnection } from "./inbound-http1.ts";
 import { resetStream } from "./inbound-http2.ts";
 import { LINGER_MS } from "./inbound.ts";
@@ -49,14 +50,14 @@ function clientErrorCode(error: Error & { readonly code?: string }): RequestErro
   return error.code === "ERR_HTTP_REQUEST_TIMEOUT" ? "head_timeout" : "malformed_request";
 }
 
-/** Answers in raw bytes and closes, giving the peer a moment to read. */
-function answerAndClose(socket: Duplex, code: RequestErrorCode): void {
+/** Closes, behind an answer in raw bytes if there is one to give, and leaves the peer a moment to read. */
+function answerAndClose(socket: Duplex, code: RequestErrorCode | undefined): void {
   if (!socket.writable) {
     socket.destroy();
     return;
   }
   socket.on("error", () => socket.destroy());
-  socket.end(errorBytes(code, ""));
+  socket.end(code === undefined ? "" : errorBytes(code, ""));
   socket.resume();
   const timer = setTimeout(() => socket.destroy(), LINGER_MS);
   socket.once("close", () => clearTimeout(timer));
@@ -126,11 +127,11 @@ function http1Server(
     requireHostHeader: false,
   });
   server.maxHeadersCount = 0;
-  const latest = new WeakMap<Duplex, ServerResponse>();
+  const turns = new Http1Turns();
 
   function track(request: IncomingMessage, response: ServerResponse): void {
     open.responses.set(response, request.socket);
-    latest.set(request.socket, response);
+    turns.add(response);
     if (draining()) {
       response.shouldKeepAlive = false;
     }
@@ -142,29 +143,24 @@ function http1Server(
       open.ended();
     });
   }
-  /**
-   * Whether a request came behind one whose answer closes the connection. Node hands it out all the same, and it may be
-   * a part of the body of one whose framing is not relied on.
-   */
-  function isBehindLast(request: IncomingMessage): boolean {
-    return latest.get(request.socket)?.shouldKeepAlive === false;
-  }
-
   server.on("request", (request: IncomingMessage, response: ServerResponse) => {
-    if (isBehindLast(request)) {
+    if (turns.isOver(request.socket)) {
       return;
     }
     track(request, response);
     handler.request(request, response);
   });
   server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
-    if (isBehindLast(request)) {
+    if (turns.isOver(request.socket)) {
       return;
     }
     track(request, response);
     handler.checkContinue(request, response);
   });
   server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
+    if (turns.isOver(request.socket)) {
+      return;
+    }
     track(request, response);
     // Node's own answer has no body.
     const bytes = errorBytes("bad_expectation", "Expectation Failed");
@@ -176,7 +172,22 @@ function http1Server(
     });
     response.end(request.method === "HEAD" ? "" : body);
   });
+  function refuseInTurn(socket: Duplex, code: RequestErrorCode): void {
+    const owed = turns.owed(socket);
+    if (owed !== undefined) {
+      turns.keep(socket);
+    }
+    if (turns.end(socket)) {
+      inTurn(owed, socket, () => answerAndClose(socket, code));
+    }
+  }
+
   server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    if (turns.owed(socket) !== undefined) {
+      // Nobody who switches protocols still waits for an answer.
+      refuseInTurn(socket, "malformed_request");
+      return;
+    }
     // A body in front of the switch, or an upgrade to HTTP/2, is an ordinary request that need not be upgraded.
     if (isPlainDespiteUpgrade(request)) {
       replayWithoutUpgrade(server, request, socket as Socket, head);
@@ -186,21 +197,55 @@ function http1Server(
     socket.once("close", () => open.switched.delete(socket));
     handler.upgrade(request, socket, head);
   });
-  server.on("connect", (_request: IncomingMessage, socket: Duplex) => answerAndClose(socket, "connect_refused"));
+  server.on("connect", (_request: IncomingMessage, socket: Duplex) => refuseInTurn(socket, "connect_refused"));
   server.on("clientError", (error: Error & { code?: string }, socket: Duplex) => {
-    const response = latest.get(socket);
-    if (response?.headersSent === true && !response.writableFinished) {
-      // Text in the middle of an answer would be taken for a part of it.
-      cutConnection(response, socket);
-    } else if (error.code === "ECONNRESET") {
+    if (!isParserError(error.code)) {
       socket.destroy();
-    } else {
-      answerAndClose(socket, clientErrorCode(error));
+    } else if (turns.end(socket)) {
+      endAfterError(turns, error, socket);
     }
   });
   // Starts the check of head timeouts and the list of idle connections, which belong to listening in Node.
   server.emit("listening");
   return server;
+}
+
+/** Goes on once an answer is out, unless that was the last on its connection. */
+function inTurn(answer: ServerResponse | undefined, socket: Duplex, next: () => void): void {
+  if (answer === undefined || answer.closed) {
+    next();
+    return;
+  }
+  // Node's own way to close behind a last answer is reset by what is still unread, and the answer may be lost.
+  (socket as Socket).destroySoon = () => answerAndClose(socket, undefined);
+  answer.once("close", () => {
+    if (!socket.writableEnded) {
+      next();
+    }
+  });
+}
+
+/** Ends a connection on which the parser found what is no HTTP, or waited too long for it. */
+function endAfterError(turns: Http1Turns, error: Error & { readonly code?: string }, socket: Duplex): void {
+  const broken = turns.broken(socket);
+  const owed = turns.owed(socket);
+  if (broken === undefined && owed !== undefined && error.code === "HPE_INVALID_EOF_STATE") {
+    // A client that stops sending has left, whatever it began to ask.
+    socket.destroy();
+    return;
+  }
+  inTurn(owed, socket, () => {
+    if (broken?.writableEnded === true) {
+      // The request was answered before its body broke.
+      inTurn(broken, socket, () => answerAndClose(socket, undefined));
+    } else if (broken?.headersSent === true) {
+      // Text in the middle of an answer would be taken for a part of it.
+      cutConnection(broken, socket);
+    } else {
+      // Nobody asked for an answer to what stands behind a request that is the last by its own words.
+      answerAndClose(socket, error.code === "HPE_CLOSED_CONNECTION" ? undefined : clientErrorCode(error));
+    }
+  });
 }
 
 function isPlainDespiteUpgrade(request: IncomingMessage): boolean {
