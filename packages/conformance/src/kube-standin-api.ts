@@ -262,6 +262,8 @@ function interrupt(action: KubeFaultAction, response: ServerResponse): boolean {
     case "silence":
     case "watch-error":
       return false;
+    default:
+      throw new Error("unknown fault");
   }
 }
 

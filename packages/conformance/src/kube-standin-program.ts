@@ -88,6 +88,8 @@ function run(command: KubeCommand): unknown {
     case "back":
       // It is so already.
       return undefined;
+    default:
+      throw new Error("unknown command");
   }
 }
 
