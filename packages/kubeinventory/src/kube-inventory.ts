@@ -129,6 +129,10 @@ export class KubeInventory implements InventorySource {
     return this.#objects.nodeCapacities();
   }
 
+  onChange(listener: () => void): () => void {
+    return this.#objects.onChange(listener);
+  }
+
   #queue({ changed, removed }: KubeChanges): void {
     for (const object of changed) {
       this.#waiting.set(object.metadata.name, object);

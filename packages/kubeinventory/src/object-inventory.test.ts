@@ -310,3 +310,22 @@ describe("the inventory", () => {
     }
   });
 });
+
+describe("onChange", () => {
+  it("tells of published changes alone, until it is left", () => {
+    const inventory = new ObjectInventory();
+    const told: number[] = [];
+    const leave = inventory.onChange(() => void told.push(inventory.generation));
+    inventory.put(object("n1", { entries: [{ name: "ns/a", id: "sb_1", phase: "Running" }] }));
+    expect(told).toEqual([]);
+    inventory.publish();
+    inventory.put(published("n1", T0));
+    inventory.publish();
+    inventory.publish();
+    expect(told).toEqual([1, 2]);
+    leave();
+    inventory.remove("n1");
+    inventory.publish();
+    expect(told).toEqual([1, 2]);
+  });
+});

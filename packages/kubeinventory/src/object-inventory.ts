@@ -50,6 +50,7 @@ export class ObjectInventory implements InventorySource {
   readonly #staleAfterMs: number;
   readonly #clock: () => number;
   #known = new Map<string, Known>();
+  readonly #listeners = new Set<() => void>();
   #snapshot = nothing;
   #generation = 0;
 
@@ -97,7 +98,19 @@ export class ObjectInventory implements InventorySource {
     const previous = this.#snapshot;
     const { next, sameNodes, samePools, sameEntries } = this.#build(previous);
     this.#snapshot = next;
-    this.#generation += sameNodes && samePools && sameEntries ? 0 : 1;
+    if (sameNodes && samePools && sameEntries) {
+      return;
+    }
+    this.#generation += 1;
+    for (const listener of this.#listeners) {
+      listener();
+    }
+  }
+
+  /** Returns the unsubscribe function. A node that gets stale by the clock alone is told of at the next read. */
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
   }
 
   get generation(): number {

@@ -27,7 +27,7 @@ const SIZES = [
  * @param annotations of the object around it, which win over those of the template
  * @throws KubeError `bad_object` for members of another type and for amounts that are none.
  */
-export function poolKeyOf(podTemplate: unknown, annotations: unknown = undefined): PodPool {
+export function poolKeyOf(podTemplate: unknown, annotations?: unknown): PodPool {
   const template = members(podTemplate, "podTemplate");
   const metadata = members(template["metadata"], "podTemplate.metadata");
   const own = members(metadata["annotations"], "podTemplate.metadata.annotations");
