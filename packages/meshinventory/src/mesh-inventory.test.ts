@@ -19,6 +19,22 @@ describe("the mesh inventory", () => {
     expect(inventory.nodeCapacity("c:1")).toBeUndefined();
   });
 
+  it("tells listeners of ticks that changed something, until they leave", async () => {
+    const { mesh, a } = pair();
+    const inventory = await start(mesh, ["a:1"]);
+    let told = 0;
+    const leave = inventory.onChange(() => void (told += 1));
+    await inventory.tick();
+    expect(told).toBe(0);
+    a.rows = [row("sb_1", "ns/s1")];
+    await inventory.tick();
+    expect(told).toBe(1);
+    leave();
+    a.rows = [];
+    await inventory.tick();
+    expect(told).toBe(1);
+  });
+
   it("M2: starts with one seed down, takes it in on recovery and keeps dialing it while it is silent", async () => {
     const mesh = new FakeMesh();
     mesh.add("a:1");

@@ -38,6 +38,7 @@ export class MeshInventory implements InventorySource {
   readonly #parts: PollerParts;
   readonly #pollers = new Map<string, MemberPoller>();
   #members: Map<string, Member>;
+  readonly #listeners = new Set<() => void>();
   #snapshot: MeshSnapshot = emptySnapshot;
   #running: Promise<unknown> = Promise.resolve();
   /** Resolves when the poller has ended, after the signal. */
@@ -98,6 +99,11 @@ export class MeshInventory implements InventorySource {
 
   nodeCapacities(): readonly NodePools[] {
     return this.#snapshot.capacities;
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
   }
 
   /** The members, seeds first, then in the order they were found. */
@@ -200,6 +206,11 @@ export class MeshInventory implements InventorySource {
   #publish(members: Iterable<Member>): void {
     const { generation } = this.#snapshot;
     this.#snapshot = succeed(this.#snapshot, buildSnapshot(members, this.#settings.maxStale, generation));
+    if (this.#snapshot.generation !== generation) {
+      for (const listener of this.#listeners) {
+        listener();
+      }
+    }
   }
 
   /** The members with the answers so far: who has not answered keeps what it had, nobody joins or leaves. */

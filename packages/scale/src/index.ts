@@ -49,7 +49,14 @@ export type {
 } from "./ports.ts";
 export { sandboxObject } from "./sandbox-object.ts";
 export type { SandboxCondition, SandboxObject } from "./sandbox-object.ts";
-export { resourceVersionOf } from "./resource-version.ts";
+export { hasSameContent, resourceVersionOf } from "./resource-version.ts";
+export { compareSandboxes } from "./sandbox-view.ts";
+export { parseFieldSelector } from "./field-selector.ts";
+export type { FieldRequirement } from "./field-selector.ts";
+export { parseLabelSelector } from "./label-selector.ts";
+export type { LabelRequirement } from "./label-selector.ts";
+export { parseSelection } from "./selection.ts";
+export type { Selection } from "./selection.ts";
 export { isScaleError, ScaleError } from "./errors.ts";
 export type { ScaleErrorCode, ScaleErrorDetails } from "./errors.ts";
 export { createStore } from "./store.ts";

@@ -53,6 +53,7 @@ export class Overlay {
   #size = 0;
   #version = 0;
   #changedId: (node: string, id: string) => void = () => undefined;
+  #changedVersion: () => void = () => undefined;
 
   constructor(source: InventorySource, maxPatches: number = DEFAULT_MAX_PATCHES) {
     this.#source = source;
@@ -72,6 +73,11 @@ export class Overlay {
   /** Calls the listener, one at most, before each write to a sandbox counts and after the last one was forgotten. */
   onChange(listener: (node: string, id: string) => void): void {
     this.#changedId = listener;
+  }
+
+  /** Calls the listener, one at most, whenever {@link version} grew. It must not read or write here. */
+  onVersion(listener: () => void): void {
+    this.#changedVersion = listener;
   }
 
   /** How many sandboxes have a write that may still count. */
@@ -282,6 +288,7 @@ export class Overlay {
   #changed(writes: NodeWrites): void {
     this.#version += 1;
     writes.version = this.#version;
+    this.#changedVersion();
   }
 }
 

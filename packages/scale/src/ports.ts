@@ -33,6 +33,11 @@ export interface InventorySource {
   nodeCapacity(node: string): NodePools | undefined;
   /** Every readable node's pools in `listNodes` order: the claim path's only read. The array is shared. */
   nodeCapacities(): readonly NodePools[];
+  /**
+   * Calls the listener after each published change. Returns the unsubscribe function. Without it readers look at
+   * `generation` now and then; those that have it do so as well, since a view may end by the clock alone.
+   */
+  onChange?(listener: () => void): () => void;
 }
 
 /** What a claim sends to a node. */
@@ -307,7 +312,10 @@ export interface SandboxCaptures {
  */
 export interface SandboxStore extends SandboxCaptures, SandboxQueries {
   claim(namespace: string, name: string, pool: PoolKey, options?: ClaimOptions): Promise<Assignment>;
-  /** Every listed sandbox, sorted by namespace and name in code-unit order. */
+  /**
+   * Every listed sandbox, sorted by namespace, name and claim id in code-unit order. While nothing changes it is the
+   * same array, and sandboxes that inventory did not list anew are the same objects in all of them.
+   */
   list(options?: ListOptions): readonly Sandbox[];
   /**
    * Sandboxes in order of start and id, a page at a time, without those that have no id. A position is a place and not
@@ -359,6 +367,12 @@ export interface SandboxStore extends SandboxCaptures, SandboxQueries {
   standing(node: string, id: string): "running" | "paused" | "unlisted" | "unknown";
   /** Called with node and id after a sandbox was released through this store. Returns the unsubscribe function. */
   onReleased(listener: (node: string, id: string) => void): () => void;
+  /**
+   * Called soon after reads may show something new: a published snapshot or a write of ours. Tells once of what comes
+   * together, within a turn of the event loop where the source tells of its changes, else within `watchPollMs`. Returns
+   * the unsubscribe function; until then a timer runs.
+   */
+  onChange(listener: () => void): () => void;
   /** Waits for claims whose callers left; they are released when they were delivered after all. */
   settled(): Promise<void>;
 }

@@ -324,10 +324,10 @@ describe("our own writes", () => {
             await (target && store[one.kind](target.node, target.id).catch(() => undefined));
           }
           const expected = ["p", "q"].flatMap((node) =>
-            nodes.node(node).sandboxes.map(({ entry }) => `${entry.name} ${node} ${entry.id} ${entry.phase}`),
+            nodes.node(node).sandboxes.map(({ entry }) => `${entry.name} ${entry.id} ${node} ${entry.phase}`),
           );
           expect(
-            store.list().map(({ namespace, name, node, id, phase }) => `${namespace}/${name} ${node} ${id} ${phase}`),
+            store.list().map(({ namespace, name, node, id, phase }) => `${namespace}/${name} ${id} ${node} ${phase}`),
           ).toStrictEqual(expected.sort(byParts));
         }
       }),

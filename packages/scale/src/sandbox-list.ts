@@ -1,4 +1,5 @@
 import type { InventoryEntry, Sandbox } from "./domain.ts";
+import { compareEntries } from "./fleet-changes.ts";
 import { ourWrites } from "./our-writes.ts";
 import type { Overlay } from "./overlay.ts";
 import type { InventorySource, Logger } from "./ports.ts";
@@ -48,19 +49,17 @@ export class SandboxList {
   }
 }
 
-/** An entry's place in a list: its view, built once, and the last refresh that met the entry. */
+/** A listed entry and its view, built once. */
 interface Place {
   readonly entry: InventoryEntry;
   readonly sandbox: Sandbox;
-  stamp: number;
 }
 
 class NamespaceList {
   readonly #parts: ListParts;
   readonly #namespace: string;
-  /** Each node's places in the order of its entries. */
-  #places = new Map<string, readonly Place[]>();
-  #stamp = 0;
+  /** What each node's entries were at the last refresh. */
+  #entries = new Map<string, readonly InventoryEntry[]>();
   #generation: number | undefined;
   #listed: readonly Place[] = [];
   #sandboxes: readonly Sandbox[] = [];
@@ -87,59 +86,45 @@ class NamespaceList {
     return this.#current;
   }
 
-  /** Takes a new snapshot in: keeps the places of entries that it shares with the last one. */
+  /** Takes a new snapshot in: nodes whose entries are the same array cost a look. */
   #refresh(): void {
     const { source, views, logger } = this.#parts;
-    this.#stamp += 1;
-    const placesByNode = new Map<string, readonly Place[]>();
+    const entriesByNode = new Map<string, readonly InventoryEntry[]>();
+    const gone = new Map<string, ReadonlySet<InventoryEntry>>();
     const added: Place[] = [];
-    let total = 0;
+    const compareNode = (
+      node: string,
+      before: readonly InventoryEntry[] | undefined,
+      entries: readonly InventoryEntry[],
+    ): void => {
+      if (before === entries) {
+        return;
+      }
+      const { left, right } = compareEntries(before ?? [], entries);
+      const lost = notAmong(left, entries);
+      if (lost.size > 0) {
+        gone.set(node, lost);
+      }
+      for (const entry of notAmong(right, before ?? [])) {
+        added.push({ entry, sandbox: sandboxOf(node, entry) });
+      }
+    };
     for (const view of readableViews(source, logger)) {
-      const places = this.#placesOf(view.node, views.of(view).inNamespace(this.#namespace), added);
-      placesByNode.set(view.node, places);
-      total += places.length;
+      const entries = views.of(view).inNamespace(this.#namespace);
+      entriesByNode.set(view.node, entries);
+      compareNode(view.node, this.#entries.get(view.node), entries);
     }
-    const stamp = this.#stamp;
-    const unchanged = added.length === 0 && total === this.#listed.length;
-    this.#places = placesByNode;
-    if (unchanged) {
+    for (const [node, before] of this.#entries) {
+      if (!entriesByNode.has(node)) {
+        compareNode(node, before, []);
+      }
+    }
+    this.#entries = entriesByNode;
+    if (gone.size === 0 && added.length === 0) {
       return;
     }
-    const stayed =
-      total - added.length === this.#listed.length
-        ? this.#listed
-        : this.#listed.filter((place) => place.stamp === stamp);
-    this.#listed = spliceSorted(stayed, [], added, comparePlaces);
+    this.#listed = spliceSorted(without(this.#listed, gone), [], added, comparePlaces);
     this.#sandboxes = this.#listed.map((place) => place.sandbox);
-  }
-
-  /** One node's places, those of its last view where it still has the entry. */
-  #placesOf(node: string, entries: readonly InventoryEntry[], added: Place[]): readonly Place[] {
-    const before = this.#places.get(node) ?? [];
-    const stamp = this.#stamp;
-    const places: Place[] = [];
-    let byEntry: Map<InventoryEntry, Place> | undefined;
-    let next = 0;
-    for (const entry of entries) {
-      // Most views keep most of the order.
-      let place = before[next];
-      if (place?.entry === entry) {
-        next += 1;
-      } else {
-        byEntry ??= new Map(before.map((known) => [known.entry, known]));
-        place = byEntry.get(entry);
-      }
-      if (place === undefined) {
-        place = { entry, sandbox: sandboxOf(node, entry), stamp };
-        added.push(place);
-      } else if (place.stamp === stamp) {
-        // The same object twice is one sandbox.
-        continue;
-      }
-      place.stamp = stamp;
-      places.push(place);
-    }
-    return places;
   }
 
   #withOurWrites(): readonly Sandbox[] {
@@ -167,6 +152,26 @@ class NamespaceList {
     }
     return spliceSorted(this.#sandboxes, removed, inserted, compareSandboxes);
   }
+}
+
+/** Those of some entries, each once, that are not among others: what only moved is, and an object that stands twice. */
+function notAmong(some: readonly InventoryEntry[], others: readonly InventoryEntry[]): ReadonlySet<InventoryEntry> {
+  const left = new Set(some);
+  if (left.size === 0 || others.length === 0) {
+    return left;
+  }
+  for (const entry of others) {
+    left.delete(entry);
+  }
+  return left;
+}
+
+/** Places without those of entries that their nodes list no more. */
+function without(places: readonly Place[], gone: ReadonlyMap<string, ReadonlySet<InventoryEntry>>): readonly Place[] {
+  if (gone.size === 0) {
+    return places;
+  }
+  return places.filter(({ entry, sandbox }) => gone.get(sandbox.node)?.has(entry) !== true);
 }
 
 function comparePlaces(a: Place, b: Place): number {

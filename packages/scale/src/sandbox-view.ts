@@ -68,13 +68,13 @@ function isOlder(a: Sandbox, b: Sandbox): boolean {
   return (age || compareSandboxes(a, b)) < 0;
 }
 
-/** Order of lists: namespace, then name, by code unit; node and id make it total. */
+/** Order of lists: namespace, then name, then claim id, by code unit; the node makes it total. */
 export function compareSandboxes(a: Sandbox, b: Sandbox): number {
   return (
     compareText(a.namespace, b.namespace) ||
     compareText(a.name, b.name) ||
-    compareText(a.node, b.node) ||
-    compareText(a.id, b.id)
+    compareText(a.id, b.id) ||
+    compareText(a.node, b.node)
   );
 }
 

@@ -37,12 +37,12 @@ describe("select", () => {
   };
 
   it.each<[string, SelectOptions, string[]]>([
-    ["everything, in order", {}, ["sb_4", "sb_3", "sb_2", "sb_5", "sb_1", "sb_6"]],
-    ["a namespace", { namespace: "n" }, ["sb_2", "sb_5", "sb_1", "sb_6"]],
+    ["everything, in order", {}, ["sb_4", "sb_3", "sb_2", "sb_1", "sb_5", "sb_6"]],
+    ["a namespace", { namespace: "n" }, ["sb_2", "sb_1", "sb_5", "sb_6"]],
     [
       "no namespace",
       { namespace: "", labelSelector: "", fieldSelector: "" },
-      ["sb_4", "sb_3", "sb_2", "sb_5", "sb_1", "sb_6"],
+      ["sb_4", "sb_3", "sb_2", "sb_1", "sb_5", "sb_6"],
     ],
     ["a label on the phase", { labelSelector: `${PREFIX}/phase=Hibernated` }, ["sb_2"]],
     ["a label on the node", { labelSelector: `${PREFIX}/node=a` }, ["sb_5", "sb_6"]],

@@ -90,8 +90,8 @@ describe("list", () => {
     const { store } = fleet({ b: [entry("sb_1", "n/x")], a: [entry("sb_2", "n/x"), entry("sb_0", "n/x")] });
     expect(store.list().map((sandbox) => `${sandbox.node} ${sandbox.id}`)).toStrictEqual([
       "a sb_0",
-      "a sb_2",
       "b sb_1",
+      "a sb_2",
     ]);
   });
 

@@ -1,6 +1,7 @@
 import type { Duplex } from "node:stream";
 import { AgePages } from "./age-pages.ts";
 import { Captures } from "./captures.ts";
+import { ChangeSignal } from "./change-signal.ts";
 import { Deliveries } from "./deliveries.ts";
 import { DetachedWork, throwIfAborted } from "./detached-work.ts";
 import type {
@@ -102,6 +103,7 @@ class ScatterGatherStore implements SandboxStore {
   readonly #counts: NamespaceCounts;
   readonly #select: SandboxSelect;
   readonly #watches: SandboxWatches;
+  readonly #signal: ChangeSignal;
 
   constructor(source: InventorySource, options: StoreOptions) {
     const { clients, logger = SILENT, random = Math.random } = options;
@@ -134,6 +136,7 @@ class ScatterGatherStore implements SandboxStore {
     const reads = { source, views, overlay, logger, list: this.#list, finder: this.#finder };
     this.#select = new SandboxSelect(reads);
     this.#watches = new SandboxWatches({ ...reads, select: this.#select, pollMs: watchPollMs });
+    this.#signal = new ChangeSignal({ source, overlay, logger, pollMs: watchPollMs });
   }
 
   claim(namespace: string, name: string, pool: PoolKey, options: ClaimOptions = {}): Promise<Assignment> {
@@ -330,6 +333,10 @@ class ScatterGatherStore implements SandboxStore {
 
   onReleased(listener: (node: string, id: string) => void): () => void {
     return this.#releases.onReleased(listener);
+  }
+
+  onChange(listener: () => void): () => void {
+    return this.#signal.subscribe(listener);
   }
 
   async settled(): Promise<void> {

@@ -27,6 +27,7 @@ export interface StaticNode {
 export class StaticInventorySource implements InventorySource {
   readonly #views = new Map<string, NodeInventory>();
   readonly #partitioned = new Set<string>();
+  readonly #listeners = new Set<() => void>();
   #generation = 0;
   #applyCount = 0;
   #nodes: readonly string[] | undefined;
@@ -109,10 +110,18 @@ export class StaticInventorySource implements InventorySource {
     return this.#capacities;
   }
 
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
   #changed(): void {
     this.#generation += 1;
     this.#nodes = undefined;
     this.#capacities = undefined;
+    for (const listener of this.#listeners) {
+      listener();
+    }
   }
 }
 
