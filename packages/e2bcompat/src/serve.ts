@@ -11,7 +11,8 @@ import type { Answer } from "./answer.ts";
 import { DIRECT } from "./call.ts";
 import type { Direct } from "./call.ts";
 import { E2bError } from "./errors.ts";
-import { endAnswer, endConnection } from "./last-words.ts";
+import { endAnswer } from "./last-words.ts";
+import { Turns } from "./turns.ts";
 
 /** Serves a request that came through our own listener. */
 type ServeFetch = (request: Request, env: object) => Response | Promise<Response>;
@@ -56,28 +57,40 @@ const STATUS_TEXT: Readonly<Record<number, string>> = {
   431: "Request Header Fields Too Large",
 };
 
-/** Answers on a connection whose request the HTTP parser did not hand out, then closes it. */
-function refuseRaw(socket: Duplex, status: number, message: string): void {
+/** An answer to what the HTTP parser did not hand out, as bytes. */
+function rawRefusal(status: number, message: string): string {
   const body = failure(status, message).body ?? "";
-  endConnection(
-    socket,
+  return (
     `HTTP/1.1 ${status} ${STATUS_TEXT[status] ?? "Error"}\r\nContent-Type: application/json\r\n` +
-      `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+    `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`
   );
 }
 
-function onClientError(error: Error & { code?: string }, socket: Duplex): void {
-  if (error.code === "ECONNRESET" || !socket.writable) {
+/** What is said about what the parser found. */
+function parserRefusal(code: string | undefined): string {
+  if (code === "HPE_HEADER_OVERFLOW") {
+    return rawRefusal(431, "the request headers are too large");
+  }
+  return code === "ERR_HTTP_REQUEST_TIMEOUT"
+    ? rawRefusal(408, "the request headers took too long")
+    : rawRefusal(400, "malformed HTTP request");
+}
+
+function onClientError(turns: Turns, { code }: Error & { readonly code?: string }, socket: Duplex): void {
+  const ofParser = code?.startsWith("HPE_") === true || code === "ERR_HTTP_REQUEST_TIMEOUT";
+  const broken = turns.broken(socket);
+  // A client that stops sending has left, whatever it began to ask behind its request.
+  const left = code === "HPE_INVALID_EOF_STATE" && broken === undefined && turns.owed(socket) !== undefined;
+  if (!ofParser || left || !socket.writable) {
     socket.destroy();
     return;
   }
-  if (error.code === "HPE_HEADER_OVERFLOW") {
-    refuseRaw(socket, 431, "the request headers are too large");
-  } else if (error.code === "ERR_HTTP_REQUEST_TIMEOUT") {
-    refuseRaw(socket, 408, "the request headers took too long");
-  } else {
-    refuseRaw(socket, 400, "malformed HTTP request");
-  }
+  turns.end(socket, () => {
+    // Nobody asked for an answer to what stands behind a request that is the last by its own words, and a body that
+    // breaks behind the answer to its request changes nothing.
+    const silent = code === "HPE_CLOSED_CONNECTION" || broken?.headersSent === true;
+    return silent ? "" : parserRefusal(code);
+  });
 }
 
 function refuse(incoming: IncomingMessage, outgoing: ServerResponse, answer: Answer): void {
@@ -116,8 +129,7 @@ function makeServer({ fetch, bodyIdleTimeoutMs }: Listening, closing: () => bool
       errorHandler: () => toResponse(failure(400, "malformed request target or host")),
     },
   );
-  // What Node reads behind a request of unclear framing may be a part of its body. It hands that out all the same.
-  const distrusted = new WeakSet<Duplex>();
+  const turns = new Turns();
   const server = createServer(
     {
       headersTimeout: HEADERS_TIMEOUT_MS,
@@ -130,12 +142,14 @@ function makeServer({ fetch, bodyIdleTimeoutMs }: Listening, closing: () => bool
       requireHostHeader: false,
     },
     (incoming, outgoing) => {
-      if (distrusted.has(incoming.socket)) {
+      if (turns.isEnding(incoming.socket)) {
         return;
       }
+      turns.add(outgoing);
       const fault = framingFault(incoming);
       if (fault !== undefined) {
-        distrusted.add(incoming.socket);
+        // What Node reads behind a request of unclear framing may be a part of its body.
+        turns.endWith(outgoing);
         refuse(incoming, outgoing, fault);
         return;
       }
@@ -146,17 +160,16 @@ function makeServer({ fetch, bodyIdleTimeoutMs }: Listening, closing: () => bool
       listener(incoming, outgoing).catch(() => outgoing.destroy());
     },
   );
-  server.on("clientError", (error: Error & { code?: string }, socket: Duplex) => {
-    // A refused request has had its answer, whatever stands behind it.
-    if (!distrusted.has(socket)) {
-      onClientError(error, socket);
+  server.on("clientError", (error: Error & { code?: string }, socket: Duplex) => onClientError(turns, error, socket));
+  server.on("checkExpectation", (incoming: IncomingMessage, outgoing: ServerResponse) => {
+    if (!turns.isEnding(incoming.socket)) {
+      turns.add(outgoing);
+      refuse(incoming, outgoing, failure(417, "only the expectation 100-continue is supported"));
     }
   });
-  server.on("checkExpectation", (incoming: IncomingMessage, outgoing: ServerResponse) =>
-    refuse(incoming, outgoing, failure(417, "only the expectation 100-continue is supported")),
-  );
   server.on("connect", (_incoming: IncomingMessage, socket: Duplex) => {
-    refuseRaw(socket, 405, "method not allowed");
+    turns.keep(socket);
+    turns.end(socket, () => rawRefusal(405, "method not allowed"));
   });
   return server;
 }
