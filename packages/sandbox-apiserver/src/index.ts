@@ -10,3 +10,13 @@ export type {
   Authorizer,
   Decision,
 } from "./security.ts";
+export { ApiServerError } from "./api-server-error.ts";
+export type { ApiServerErrorCode } from "./api-server-error.ts";
+export { createAuthenticator } from "./auth/authenticator.ts";
+export type { AuthenticatorOptions } from "./auth/authenticator.ts";
+export { createAuthorizer } from "./auth/authorizer.ts";
+export type { AuthorizerOptions } from "./auth/authorizer.ts";
+export { ClientTrust } from "./auth/client-trust.ts";
+export type { ClientTrustOptions, RequestHeaderOptions } from "./auth/client-trust.ts";
+export { ExtensionAuthentication } from "./auth/extension-authentication.ts";
+export type { ExtensionAuthenticationOptions } from "./auth/extension-authentication.ts";
