@@ -197,6 +197,11 @@ it("lets no trailer change what was decided before the body", () => {
   expect(passableTrailers(raw)).toStrictEqual(["X-Sum", "1"]);
 });
 
+it("takes a head of nothing but one field, repeated, in time", () => {
+  const values = Array.from({ length: 100_000 }, (_one, at) => String(at));
+  expect(http2Fields(values.flatMap((one) => ["a", one]))["a"]).toStrictEqual(values);
+});
+
 it("gives HTTP/2 one value where it takes one, and all of them elsewhere", () => {
   expect({
     ...http2Fields(["Set-Cookie", "a", "Content-Type", "x", "set-cookie", "b", "content-type", "y"]),

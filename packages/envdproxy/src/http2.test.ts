@@ -232,6 +232,7 @@ describe("an HTTP/2 client", () => {
       204,
     ],
     ["many fields", `HTTP/1.1 200 OK\r\n${"X-Many: abcdefgh\r\n".repeat(3000)}Content-Length: 0\r\n\r\n`, 200],
+    ["too many fields", `HTTP/1.1 200 OK\r\n${"a:\r\n".repeat(150_000)}Content-Length: 0\r\n\r\n`, 502],
   ])("gets answers whose heads have %s, and its other streams go on", async (_what, bytes, status) => {
     await using guest = await rawGuest((socket) => {
       socket.once("data", () => socket.end(bytes, "latin1"));
@@ -251,6 +252,31 @@ describe("an HTTP/2 client", () => {
     } finally {
       session.destroy();
     }
+  });
+
+  it("loses one answer to trailers too long for its protocol, and its other streams go on", async () => {
+    const trailers = `X-Long: ${"x".repeat(10_000)}\r\n`.repeat(80);
+    await using guest = await rawGuest((socket) => {
+      socket.once("data", () =>
+        socket.end(`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n${trailers}\r\n`),
+      );
+    });
+    await using other = await httpGuest((_request, response) => {
+      response.write("begun;");
+      response.write("");
+      setTimeout(() => response.end("done"), 100);
+    });
+    await using run = await proxyTo(guest);
+    run.store.guests.get("sb_a")?.ports.set(80, other.port);
+    const neighbour = answerOf(run.open({ ":authority": `80-sb-a.${DOMAIN}` }));
+    expect(await answerOf(run.open())).toMatchObject({
+      status: 200,
+      body: "x",
+      code: constants.NGHTTP2_INTERNAL_ERROR,
+    });
+    expect(await neighbour).toMatchObject({ status: 200, body: "begun;done", code: 0 });
+    expect(run.session.destroyed).toBe(false);
+    await eventually("the relay is closed", () => guest.sockets.size === 0);
   });
 
   it("is asked for its body once the guest is reached", async () => {

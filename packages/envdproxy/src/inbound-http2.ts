@@ -2,7 +2,7 @@ import { constants } from "node:http2";
 import type { IncomingHttpHeaders, OutgoingHttpHeaders, ServerHttp2Stream } from "node:http2";
 import type { Writable } from "node:stream";
 import type { Framing } from "./forward-headers.ts";
-import { MAX_HTTP2_FIELD_BYTES, MAX_HTTP2_HEAD_BYTES } from "./limits.ts";
+import { MAX_HTTP2_FIELD_BYTES, MAX_HTTP2_FIELDS, MAX_HTTP2_HEAD_BYTES } from "./limits.ts";
 import { LINGER_MS, peerAddress } from "./inbound.ts";
 import type { Inbound, ResponseHead } from "./inbound.ts";
 import { firstValue, http2Fields } from "./raw-headers.ts";
@@ -29,7 +29,7 @@ function fits(headers: RawHeaders): boolean {
     }
     bytes += text.length;
   }
-  return bytes <= MAX_HTTP2_HEAD_BYTES;
+  return bytes <= MAX_HTTP2_HEAD_BYTES && headers.length / 2 <= MAX_HTTP2_FIELDS;
 }
 
 function framingOf(stream: ServerHttp2Stream, headers: RawHeaders): Framing {
@@ -157,6 +157,11 @@ export class Http2Inbound implements Inbound {
 
   finish(trailers: RawHeaders): void {
     const stream = this.#stream;
+    if (!fits(trailers)) {
+      // Clients would drop the connection for them, and every other stream with it.
+      this.cut();
+      return;
+    }
     this.#outTrailers = trailers;
     stream.end(this.#last);
     if (!stream.readableEnded) {

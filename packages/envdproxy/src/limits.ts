@@ -10,6 +10,9 @@ export const MAX_HTTP2_HEAD_BYTES: number = 128 * 1024;
 /** The same for one of its fields. */
 export const MAX_HTTP2_FIELD_BYTES: number = 64 * 1024;
 
+/** How many fields a head or trailers may have over HTTP/2, in both directions. */
+export const MAX_HTTP2_FIELDS = 4096;
+
 /** Streams that an HTTP/2 client may cancel at once: all of its own, as a balancer does when one of its clients leaves. */
 export const HTTP2_RESET_BURST = 10_000;
 

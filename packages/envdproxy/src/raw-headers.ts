@@ -100,7 +100,12 @@ export function http2Fields(raw: RawHeaders): Record<string, string | string[]> 
     if (known === undefined) {
       fields[name] = value;
     } else if (!SINGLE.has(name)) {
-      fields[name] = Array.isArray(known) ? [...known, value] : [known, value];
+      // Grown in place: a copy for each of the ten thousands of fields that a head can have would take many seconds.
+      if (Array.isArray(known)) {
+        known.push(value);
+      } else {
+        fields[name] = [known, value];
+      }
     }
   }
   return fields;

@@ -19,6 +19,7 @@ import {
   HTTP2_SESSION_MEGABYTES,
   HTTP2_STREAM_WINDOW,
   MAX_HEADER_BYTES,
+  MAX_HTTP2_FIELDS,
   MAX_HTTP2_STREAMS,
 } from "./limits.ts";
 import type { Listener } from "./listener.ts";
@@ -279,7 +280,7 @@ function http2Server(
 ): Http2Server {
   const server = createHttp2Server({
     maxSessionMemory: HTTP2_SESSION_MEGABYTES,
-    maxHeaderListPairs: 4096,
+    maxHeaderListPairs: MAX_HTTP2_FIELDS,
     // Beyond this, 64 KiB by default, a guest's head ends the whole connection.
     maxSendHeaderBlockLength: MAX_HEADER_BYTES,
     streamResetBurst: HTTP2_RESET_BURST,
