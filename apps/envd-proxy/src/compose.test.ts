@@ -46,18 +46,63 @@ async function startNode(): Promise<{ readonly address: string; readonly asked: 
   };
 }
 
+const KUBE = { kind: "kube", staleAfterMs: 90_000 } as const;
+
+/** A cluster with one `NodeInventory` object, of a node with the sandbox of {@link startNode}, and a kubeconfig for it. */
+async function startCluster(
+  address: string,
+): Promise<{ readonly kubeconfig: string; readonly asked: string[] } & AsyncDisposable> {
+  const asked: string[] = [];
+  const object = {
+    metadata: { name: "n1", resourceVersion: "7" },
+    node: "n1",
+    address,
+    entries: [{ name: "team/one", id: "sb_0123456789abcdef", phase: "Running", claimRef: "team/one" }],
+  };
+  const server = createServer((request, response) => {
+    const { pathname, searchParams } = new URL(request.url ?? "/", "http://x");
+    asked.push(pathname);
+    response.writeHead(200, { "content-type": "application/json" });
+    if (searchParams.get("watch") === "true") response.flushHeaders();
+    else response.end(JSON.stringify({ kind: "List", metadata: { resourceVersion: "7" }, items: [object] }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const folder = await mkdtemp(join(tmpdir(), "envd-proxy-cluster-"));
+  const kubeconfig = join(folder, "kubeconfig");
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  await writeFile(
+    kubeconfig,
+    JSON.stringify({
+      clusters: [{ name: "c", cluster: { server: url } }],
+      contexts: [{ name: "x", context: { cluster: "c" } }],
+      "current-context": "x",
+    }),
+  );
+  return {
+    kubeconfig,
+    asked,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+      await rm(folder, { recursive: true });
+    },
+  };
+}
+
 interface Running extends AsyncDisposable {
   readonly origin: string;
   readonly messages: readonly string[];
 }
 
-function configOf(extra: Partial<ProxyConfig> = {}, flags: Readonly<Record<string, unknown>> = {}): ProxyConfig {
+function configOf(
+  { seeds = [], ...extra }: Partial<ProxyConfig> & { readonly seeds?: readonly string[] } = {},
+  flags: Readonly<Record<string, unknown>> = {},
+): ProxyConfig {
   return {
-    seeds: [],
+    inventory: { kind: "mesh", seeds, pollIntervalMs: 5000 },
     token: "",
     tokenFile: "",
     caFile: "",
-    pollIntervalMs: 5000,
     domain: "sandbox.test",
     namespace: "default",
     envdSecretFile: "",
@@ -67,7 +112,7 @@ function configOf(extra: Partial<ProxyConfig> = {}, flags: Readonly<Record<strin
 }
 
 /** Serves until the test ends. */
-async function run(config: ProxyConfig): Promise<Running> {
+async function run(config: ProxyConfig, env: Readonly<Record<string, string>> = {}): Promise<Running> {
   const messages: string[] = [];
   const stop = new AbortController();
   const up = Promise.withResolvers<string>();
@@ -77,7 +122,7 @@ async function run(config: ProxyConfig): Promise<Running> {
     if (address !== undefined) up.resolve(address);
   };
   const logger: Logger = { debug: log, info: log, warn: log, error: log };
-  const ended = serve(config, { signal: stop.signal, logger });
+  const ended = serve(config, { signal: stop.signal, logger, env, home: "/nonexistent" });
   ended.catch(up.reject);
   return {
     origin: `http://${await up.promise}`,
@@ -112,6 +157,28 @@ describe("serving", () => {
     await using node = await startNode();
     await using proxy = await run(configOf({ seeds: [node.address], namespace }));
     expect((await fetch(`${proxy.origin}/files`, toSandbox)).status).toBe(status);
+  });
+});
+
+describe("nodes of a cluster", () => {
+  test("are learned from NodeInventory objects, and their sandboxes are reached", async () => {
+    await using node = await startNode();
+    await using cluster = await startCluster(node.address);
+    await using proxy = await run(configOf({ namespace: "", inventory: KUBE }), { KUBECONFIG: cluster.kubeconfig });
+    expect(proxy.messages).toContain("kube inventory up nodes=[n1] staleAfter=1m30s");
+    const statuses = ["claim-token", "wrong"].map(async (token) => {
+      const headers = { ...toSandbox.headers, "x-access-token": token };
+      return (await fetch(`${proxy.origin}/files`, { headers })).status;
+    });
+    // That nothing listens is found out with the right token only.
+    expect(await Promise.all(statuses)).toEqual([502, 401]);
+    expect(cluster.asked).toContain("/apis/sandbox.cocoonstack.io/v1beta1/nodeinventories");
+  });
+
+  test("cannot be learned without a cluster: it is told what to set", async () => {
+    await expect(run(configOf({ inventory: KUBE }))).rejects.toThrow(
+      /no Kubernetes cluster is configured: set KUBECONFIG/,
+    );
   });
 });
 

@@ -16,8 +16,8 @@ async function parse(
     stdout: (text: string) => void (stdout += text),
     stderr: (text: string) => void (stderr += text),
   };
-  const status = await runProgram(programSpec("1.0.0"), io, ({ values }) => {
-    const checked = proxyConfig(values);
+  const status = await runProgram(programSpec("1.0.0"), io, (call) => {
+    const checked = proxyConfig(call);
     return async () => void (config = checked);
   });
   return { status, stdout, stderr, config };
@@ -26,11 +26,10 @@ async function parse(
 test("the documented defaults hold", async () => {
   const { config } = await parse([]);
   expect(config).toMatchObject({
-    seeds: [],
+    inventory: { kind: "mesh", seeds: [], pollIntervalMs: 10_000 },
     domain: "",
     namespace: "default",
     envdSecretFile: "",
-    pollIntervalMs: 10_000,
   });
   expect(config?.proxy).toMatchObject({ bindAddress: ":8443", guestHttp2: false, publicPorts: "none" });
 });
@@ -47,6 +46,26 @@ test("flags have no prefix, and variables that an orchestrator sets for a servic
 });
 
 test.each([
+  [["--inventory=kube"], 90_000],
+  [["--inventory=kube", "--inventory-stale-after=0"], 90_000],
+  [["--inventory=kube", "--inventory-stale-after=2m"], 120_000],
+])("with %j the cluster's objects are stale after %i ms", async (argv, staleAfterMs) => {
+  expect((await parse(argv)).config?.inventory).toEqual({ kind: "kube", staleAfterMs });
+});
+
+test.each([
+  [["--inventory=kube", "--sandboxd-seeds=a:1"], {}, /--sandboxd-seeds counts for nothing with --inventory=kube/],
+  [["--inventory=kube"], { ENVD_PROXY_INVENTORY_POLL: "5s" }, /--inventory-poll counts for nothing/],
+  [["--inventory-stale-after=2m"], {}, /--inventory-stale-after counts for nothing with --inventory=mesh/],
+])("%j with %j is a usage error: nothing is read and ignored", async (argv, env, message) => {
+  const { status, stderr } = await parse(argv, env);
+  expect(status).toBe(2);
+  expect(stderr).toMatch(message);
+});
+
+test.each([
+  ["--inventory=redis", /--inventory: want mesh or kube/],
+  ["--inventory-stale-after=-1s", /--inventory-stale-after/],
   ["--bind-address=", /--bind-address/],
   ["--public-ports=49983", /--public-ports/],
   ["--inventory-poll=soon", /--inventory-poll/],

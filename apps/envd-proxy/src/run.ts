@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { homedir } from "node:os";
 import { runProgram } from "@org/command-line";
 import type { Logger } from "@org/scale";
 import { serve } from "./compose.ts";
@@ -18,8 +19,8 @@ export function run(argv: readonly string[], env: Readonly<Record<string, string
     stdout: (text: string) => void process.stdout.write(text),
     stderr: (text: string) => void process.stderr.write(text),
   };
-  return runProgram(programSpec(version), io, ({ values }) => {
-    const config = proxyConfig(values);
+  return runProgram(programSpec(version), io, (call) => {
+    const config = proxyConfig(call);
     return async () => {
       const logger = await createLogger(env["OPERATOR_LOG_LEVEL"] || "info");
       const revision = process.env["BUILD_REVISION"] || "unknown";
@@ -29,7 +30,7 @@ export function run(argv: readonly string[], env: Readonly<Record<string, string
         `starting envd-proxy version=${version} revision=${revision} builtAt=${builtAt}`,
       );
       process.on("unhandledRejection", (err) => logger.error({ func: "main.run", err }, "unhandled rejection"));
-      await serve(config, { signal: processSignal(logger), logger });
+      await serve(config, { signal: processSignal(logger), logger, env, home: homedir() });
     };
   });
 }
