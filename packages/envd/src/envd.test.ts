@@ -127,6 +127,24 @@ describe("routes", () => {
     expect((await guest.call("GET", "/health")).status).toBe(204);
   });
 
+  const upload = (rest = ""): string =>
+    `POST /files?path=/tmp/behind HTTP/1.1\r\nhost: x\r\ncontent-type: application/octet-stream\r\n${rest}content-length: 3\r\n\r\nabc`;
+  const closing = upload("connection: close\r\n");
+  const chunked = "POST /init HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+  it.each([
+    ["another request behind a closing one", closing + upload(), [200]],
+    ["garbage behind a closing one", `${closing}\0\x01`, [200]],
+    ["garbage", `${upload()}\0\x01`, [200, 400]],
+    ["garbage behind several", `${upload() + upload()}\0\x01`, [200, 200, 400]],
+    ["a head over the limit", `${upload()}GET /${"x".repeat(40_000)}`, [200, 431]],
+    ["a second body that breaks", `${upload()}${chunked}zz\r\n`, [200, 400]],
+    ["a body that breaks", `${chunked}zz\r\n`, [400]],
+  ])("are answered as what they were whatever stands behind them: %s", async (_what, bytes, statuses) => {
+    await using guest = await startGuest();
+    const received = await rawExchange(guest.port, bytes);
+    expect([...received.matchAll(/HTTP\/1\.1 (\d{3})/g)].map((match) => Number(match[1]))).toEqual(statuses);
+  });
+
   it("are closed with the daemon", async () => {
     const envd = createEnvd({ sandboxId: "x", templateId: "x" });
     await envd.close();

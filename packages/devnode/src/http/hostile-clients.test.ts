@@ -69,6 +69,25 @@ describe("pipelined requests", () => {
     expect(text).toMatch(/"peers":\[\]\}\n$/);
   });
 
+  const claim = (rest = ""): string => {
+    const body = '{"template":"base","net":"none","size":"small"}';
+    return `POST /v1/claim HTTP/1.1\r\n${HEAD}${rest}Content-Length: ${body.length}\r\n\r\n${body}`;
+  };
+  const closing = claim("Connection: close\r\n");
+  const broken = `POST /v1/claim HTTP/1.1\r\n${HEAD}Transfer-Encoding: chunked\r\n\r\nzz\r\n`;
+  test.each([
+    ["another one behind a closing one", closing + claim(), ["200"]],
+    ["garbage behind a closing one", `${closing}\0\x01`, ["200"]],
+    ["garbage", `${claim()}\0\x01`, ["200", "400"]],
+    ["garbage behind several", `${claim() + claim()}\0\x01`, ["200", "200", "400"]],
+    ["a head that is too large", `${claim()}GET /${"x".repeat(40_000)}`, ["200", "431"]],
+    ["a second body that breaks", claim() + broken, ["200", "400"]],
+    ["a body that breaks", broken, ["400"]],
+  ])("a claim that was carried out is answered as that, whatever stands behind it: %s", async (_, bytes, answers) => {
+    await using node = await startFakeNode({ token: TOKEN });
+    expect(statuses(await exchange(node, bytes))).toEqual(answers);
+  });
+
   test("an upgrade waits for the answers before it", async () => {
     await using node = await startFakeNode({ token: TOKEN });
     const { id, token } = await node.api.claim();

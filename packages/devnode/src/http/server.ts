@@ -13,6 +13,7 @@ import { checkRelay, openRelay } from "./relay.ts";
 import { asRefusal, replyJson, replyText } from "./replies.ts";
 import type { Route } from "./route.ts";
 import { createRoutes } from "./routes.ts";
+import { endGently, Turns } from "./turns.ts";
 
 /** Options of {@link listen}. */
 export interface ServerOptions {
@@ -103,8 +104,7 @@ export async function listen(
 ): Promise<NodeServer> {
   const { logger } = options;
   const relays = new Set<Socket>();
-  /** The last of the answers that a connection waits for. */
-  const lastAnswer = new WeakMap<Duplex, ServerResponse>();
+  const turns = new Turns();
   let closing = false;
   let bound = bind;
   const server: Server = createServer({
@@ -156,7 +156,10 @@ export async function listen(
 
   server.on("request", (request: IncomingMessage, response: ServerResponse) => {
     response.on("error", () => response.destroy());
-    lastAnswer.set(request.socket, response);
+    if (turns.isEnding(request.socket)) {
+      return;
+    }
+    turns.add(response);
     response.on("finish", () => {
       if (closing) {
         request.socket.destroySoon();
@@ -181,7 +184,7 @@ export async function listen(
     const client = stream as Socket;
     const onError = (): void => void client.destroy();
     client.on("error", onError);
-    const before = lastAnswer.get(client);
+    const before = turns.last(client);
     if (before === undefined || before.closed) {
       upgrade(request, client, head, onError);
     } else {
@@ -222,13 +225,14 @@ export async function listen(
       refuseRaw(client, refusal);
     });
   };
-  server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
-    if (socket.writable && error.code !== "ECONNRESET") {
-      const status = error.code === "HPE_HEADER_OVERFLOW" ? 431 : error.code === "ERR_HTTP_REQUEST_TIMEOUT" ? 408 : 400;
-      refuseRaw(socket as Socket, new Refusal(status, STATUS_CODES[status] ?? "bad request"));
-    } else {
+  server.on("clientError", ({ code }: NodeJS.ErrnoException, client) => {
+    const socket = client as Socket;
+    if (!socket.writable || (code?.startsWith("HPE_") !== true && code !== "ERR_HTTP_REQUEST_TIMEOUT")) {
       socket.destroy();
+      return;
     }
+    const status = code === "HPE_HEADER_OVERFLOW" ? 431 : code === "ERR_HTTP_REQUEST_TIMEOUT" ? 408 : 400;
+    turns.fail(socket, code, () => refuseRaw(socket, new Refusal(status, STATUS_CODES[status] ?? "bad request")));
   });
   try {
     await new Promise<void>((resolve, reject) => {
@@ -313,10 +317,5 @@ function refuseRaw(socket: Socket, refusal: Refusal): void {
     "Connection: close",
     ...Object.entries(refusal.headers).map(([name, value]) => `${name}: ${value}`),
   ];
-  // What the client may still send is read and dropped: unread bytes would turn the answer into a reset.
-  socket.resume();
-  socket.end(`${lines.join("\r\n")}\r\n\r\n${body}`);
-  // Not the socket's own time-out: bytes that still come would put it off for ever.
-  const late = setTimeout(() => socket.destroy(), 5000);
-  socket.once("close", () => clearTimeout(late));
+  endGently(socket, `${lines.join("\r\n")}\r\n\r\n${body}`);
 }
