@@ -82,7 +82,7 @@ describe("usage errors", () => {
     ["a lease that is no duration", "--e2b-default-timeout=soon", /--e2b-default-timeout/],
     ["the daemon's port as a public one", "--envd-proxy-public-ports=49983", /--envd-proxy-public-ports/],
     ["a word for a switch", "--e2b-allow-anonymous=yes", /--e2b-allow-anonymous: want true or false/],
-    ["an unknown command", "serve", /unknown argument "serve" \(commands: dev, dev-node\)/],
+    ["an unknown command", "serve", /unknown argument "serve" \(commands: dev, doctor, dev-node\)/],
   ])("%s is one line and a hint on stderr, status 2", async (_name, argument, message) => {
     const { status, stdout, stderr } = await parse([argument]);
     expect(status).toBe(2);

@@ -123,6 +123,16 @@ function serviceOptions(): FlagOptions {
   return { ...meshOptions, ...E2bFlags.options(), ...ProxyFlags.options(PROXY_PREFIX) };
 }
 
+const doctorOptions: FlagOptions = {
+  claim: {
+    type: "boolean",
+    default: true,
+    group: "Doctor:",
+    describe: "Take one warm sandbox for a moment, and look at the daemon in it",
+  },
+  json: { type: "boolean", default: false, group: "Doctor:", describe: "Print each finding as a line of JSON" },
+};
+
 /** What `dev` uses where the service wants to be told. The port is 0xE2B, the data plane's is the next one. */
 const devDefaults: Readonly<Record<string, string>> = {
   "inventory-poll": "1s",
@@ -176,6 +186,11 @@ export function programSpec(version: string): ProgramSpec {
         describe: "Try everything on this machine: nodes, API and data plane in one process",
         options: { ...devOptions, ...guestOptions, ...devServiceOptions() },
         examples: [["sandbox-e2b dev --env-file=.env", "Then run any E2B script with that .env"]],
+      },
+      doctor: {
+        describe: "Look at nodes, names, certificate and pools of a service, and say what to mend",
+        options: { ...doctorOptions, ...serviceOptions() },
+        examples: [["sandbox-e2b doctor <the flags of the service>", "Exit status 1 when there is something to mend"]],
       },
       "dev-node": {
         describe: "Run one development node alone; several of them form a mesh",

@@ -5,6 +5,7 @@ import type { Logger } from "@org/scale";
 import { prepare, serve } from "./compose.ts";
 import { checkDevNode } from "./dev/dev-node.ts";
 import { checkDev } from "./dev/dev.ts";
+import { checkDoctor } from "./doctor.ts";
 import { programSpec, serviceConfig } from "./flags.ts";
 import { createLogger } from "./logger.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -46,6 +47,8 @@ function checkCommand(call: CommandCall): (around: Surroundings) => Promise<void
       return checkDev(call);
     case "dev-node":
       return checkDevNode(call);
+    case "doctor":
+      return checkDoctor(call);
     default: {
       const config = serviceConfig(call.values);
       return async (around) => {

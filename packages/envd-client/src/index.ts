@@ -26,7 +26,7 @@ export {
   readGuestLogs,
   type ReadGuestLogsOptions,
 } from "./guest-logs.ts";
-export { type InitBody, initGuest, type InitGuestOptions } from "./init-guest.ts";
+export { type InitAnswer, type InitBody, initGuest, type InitGuestOptions } from "./init-guest.ts";
 export { type CommandEnd, type GuestCommand, runGuestCommand, type RunCommandOptions } from "./run-command.ts";
 export type { SendOptions } from "./send-guest.ts";
 export {

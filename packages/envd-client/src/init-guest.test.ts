@@ -49,7 +49,7 @@ async function guest(answer: string | undefined): Promise<Guest> {
   };
 }
 
-function failure(call: Promise<void>): Promise<EnvdClientError> {
+function failure(call: Promise<unknown>): Promise<EnvdClientError> {
   return call.then(
     () => {
       throw new Error("the call was expected to fail");
@@ -68,6 +68,14 @@ function answerOf(status: number, body: string): string {
 const NO_CONTENT = "HTTP/1.1 204 No Content\r\ncache-control: no-store\r\n\r\n";
 
 describe("initGuest", () => {
+  it.each([
+    ["with a version", "X-Envd-Version: 0.8.0\r\n", "0.8.0"],
+    ["without one", "", undefined],
+  ])("tells what the daemon says of itself %s", async (_name, header, version) => {
+    await using there = await guest(`HTTP/1.1 204 No Content\r\n${header}\r\n`);
+    expect(await initGuest(there.dial, {})).toEqual({ version });
+  });
+
   it("sends one POST /init with the body and closes the connection", async () => {
     await using there = await guest(NO_CONTENT);
     const body = { accessToken: "t", envVars: { A: "ü\n" }, defaultUser: "user", timestamp: "2030-01-01T00:00:00Z" };

@@ -27,6 +27,12 @@ export interface InitGuestOptions {
   readonly timeoutMs?: number | undefined;
 }
 
+/** What a daemon says of itself when it took a body. */
+export interface InitAnswer {
+  /** Its version, when it tells one. */
+  readonly version: string | undefined;
+}
+
 const MAX_HEADER_BYTES = 16 * 1024;
 
 /**
@@ -35,12 +41,12 @@ const MAX_HEADER_BYTES = 16 * 1024;
  *
  * @throws EnvdClientError in all other cases
  */
-export async function initGuest(dial: DialGuest, body: InitBody, options: InitGuestOptions = {}): Promise<void> {
+export async function initGuest(dial: DialGuest, body: InitBody, options: InitGuestOptions = {}): Promise<InitAnswer> {
   const { signal, timeoutMs = 5000 } = options;
-  await callGuest(dial, "/init", { signal, timeoutMs }, (connection) => exchange(connection, body));
+  return callGuest(dial, "/init", { signal, timeoutMs }, (connection) => exchange(connection, body));
 }
 
-function exchange(connection: Duplex, body: InitBody): Promise<void> {
+function exchange(connection: Duplex, body: InitBody): Promise<InitAnswer> {
   return new Promise((resolve, reject) => {
     const payload = Buffer.from(JSON.stringify(body));
     const call = request({
@@ -54,7 +60,8 @@ function exchange(connection: Duplex, body: InitBody): Promise<void> {
     call.on("error", reject);
     call.on("response", (answer) => {
       shortAnswer(answer).then((text) => {
-        if (answer.statusCode === 204) return resolve();
+        const version = answer.headers["x-envd-version"];
+        if (answer.statusCode === 204) return resolve({ version: typeof version === "string" ? version : undefined });
         const guestMessage = guestMessageIn(text);
         return reject(
           new EnvdClientError("refused", `guest answered /init with ${answer.statusCode}`, {

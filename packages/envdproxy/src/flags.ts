@@ -9,7 +9,7 @@ import { parsePublicPorts, publicPortTest } from "./public-ports.ts";
 import type { PublicPorts } from "./public-ports.ts";
 import { serve } from "./serve.ts";
 import { loadTlsPair } from "./tls-pair.ts";
-import type { TlsFiles } from "./tls-pair.ts";
+import type { TlsFiles, TlsPair } from "./tls-pair.ts";
 
 /** One command-line option in the shape that yargs takes. */
 export interface FlagOption {
@@ -199,14 +199,13 @@ export class Flags {
   }
 
   /**
-   * Checks the TLS files, so that a start fails before anything is dialed or bound. Rejects with `tls_files` when only
-   * one is set, when one can not be read, or when they do not belong together.
+   * Checks the TLS files, so that a start fails before anything is dialed or bound, and resolves with what they hold,
+   * `undefined` without TLS. Rejects with `tls_files` when only one is set, when one can not be read, or when they do not
+   * belong together.
    */
-  async load(): Promise<void> {
+  async load(): Promise<TlsPair | undefined> {
     const tls = this.#tls();
-    if (tls !== undefined) {
-      await loadTlsPair(tls);
-    }
+    return tls === undefined ? undefined : loadTlsPair(tls);
   }
 
   /**

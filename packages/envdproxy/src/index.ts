@@ -14,7 +14,7 @@ export type { PublicPorts } from "./public-ports.ts";
 export { loadEnvdSecret } from "./envd-secret.ts";
 export { serve } from "./serve.ts";
 export type { ServeOptions } from "./serve.ts";
-export type { TlsFiles } from "./tls-pair.ts";
+export type { TlsFiles, TlsPair } from "./tls-pair.ts";
 export { Flags } from "./flags.ts";
 export type { FlaggedOptions, FlagOption, FlagPrefix } from "./flags.ts";
 export { EnvdProxyError } from "./errors.ts";

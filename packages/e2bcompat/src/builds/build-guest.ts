@@ -102,8 +102,10 @@ export function createBuildGuest(dial: DialGuest, signal: AbortSignal, now: () =
     },
     putFile: (path, content) =>
       putGuestFile(dial, { path, user: "root", content }, { signal, timeoutMs: UPLOAD_TIMEOUT_MS }),
-    init: (body) =>
-      initGuest(dial, { ...body, timestamp: new Date(now()).toISOString() }, { signal, timeoutMs: CALL_TIMEOUT_MS }),
+    async init(body) {
+      const timestamp = new Date(now()).toISOString();
+      await initGuest(dial, { ...body, timestamp }, { signal, timeoutMs: CALL_TIMEOUT_MS });
+    },
     putBoot: (boot) => putBootDocument(dial, boot, { signal, timeoutMs: CALL_TIMEOUT_MS }),
   };
 }
