@@ -20,3 +20,5 @@ export { ClientTrust } from "./auth/client-trust.ts";
 export type { ClientTrustOptions, RequestHeaderOptions } from "./auth/client-trust.ts";
 export { ExtensionAuthentication } from "./auth/extension-authentication.ts";
 export type { ExtensionAuthenticationOptions } from "./auth/extension-authentication.ts";
+export { serveApi } from "./serving/serve-api.ts";
+export type { ServeApiOptions } from "./serving/serve-api.ts";

@@ -68,7 +68,7 @@ function readList(key: string, text: unknown): readonly string[] {
   }
   let value: unknown;
   try {
-    value = JSON.parse(String(text));
+    value = typeof text === "string" ? JSON.parse(text) : undefined;
   } catch {
     // It is judged below.
   }
