@@ -23,8 +23,8 @@ export interface RequestCase {
    * the call, with another one, or without.
    */
   readonly sees: "nothing" | "a part" | "the body" | "no body" | "anything whole";
-  /** How many answers there are at most. @default 1 */
-  readonly answers?: number;
+  /** Statuses of the answers behind the first one. @default none */
+  readonly then?: readonly number[];
 }
 
 const post = (ground: Ground, headers: string, rest = "", line = `POST ${ground.target} HTTP/1.1`): string =>
@@ -402,8 +402,8 @@ const GOOD: readonly RequestCase[] = [
         "Connection: close\r\nTransfer-Encoding: chunked\r\n",
         `${chunk(g.body)}0\r\nHost: x\r\nTransfer-Encoding: gzip\r\nE2b-Sandbox-Id: x\r\n\r\n`,
       ),
-    statuses: ["ok", 400],
-    sees: "the body",
+    statuses: [400],
+    sees: "a part",
   },
   {
     name: "names with an underscore, which are other names",
@@ -473,15 +473,43 @@ const GOOD: readonly RequestCase[] = [
   },
 ];
 
-/** Bodies that are well, with a second request behind them that is none of theirs: the length ends them. */
-const LAST: readonly RequestCase[] = [
-  {
-    name: "a closing request with another one behind it",
-    bytes: (g) => post(g, `Connection: close\r\nContent-Length: ${g.body.length}\r\n`, `${g.body}${g.smuggled}`),
-    statuses: ["ok", 400],
-    sees: "the body",
-  },
+/**
+ * Requests that are well, with something behind them that is none of theirs. They are carried out, so each has its own
+ * answer; what stands behind has one only where the connection was to go on.
+ */
+const BEHIND: readonly (readonly [name: string, behind: (ground: Ground) => string, status: number])[] = [
+  ["another request", (g) => g.smuggled, 0],
+  ["no HTTP", () => "\0\x01\x02\r\n\r\n", 400],
+  ["a version that there is not", (g) => g.smuggled.replace("HTTP/1.1", "HTTQ/1.1"), 400],
+  ["a body that breaks", (g) => post({ ...g, target: "/broken" }, "Transfer-Encoding: chunked\r\n", "zz\r\n"), 400],
+  ["a head of two megabytes", (g) => `GET /${"x".repeat(2 << 20)} HTTP/1.1\r\nHost: ${g.host}\r\n\r\n`, 431],
 ];
+
+const LAST: readonly RequestCase[] = BEHIND.flatMap(([name, behind, status]) => [
+  ...["HTTP/1.1", "HTTP/1.0"].map((version): RequestCase => ({
+    name: `${name} behind a closing request of ${version}`,
+    bytes: (g) =>
+      post(
+        g,
+        `Connection: close\r\nContent-Length: ${g.body.length}\r\n`,
+        `${g.body}${behind(g)}`,
+        `POST ${g.target} ${version}`,
+      ),
+    statuses: ["ok"],
+    sees: "the body",
+  })),
+  ...(status === 0
+    ? []
+    : [
+        {
+          name: `${name} behind a request`,
+          bytes: (g) => post(g, `Content-Length: ${g.body.length}\r\n`, `${g.body}${behind(g)}`),
+          statuses: ["ok"],
+          then: [status],
+          sees: "the body",
+        } satisfies RequestCase,
+      ]),
+]);
 
 /** Every case of one request over HTTP/1. */
 export const REQUEST_CASES: readonly RequestCase[] = [
@@ -494,7 +522,7 @@ export const REQUEST_CASES: readonly RequestCase[] = [
   ...LENGTHS.map(([name, headers, good = false]): RequestCase => ({
     name,
     bytes: good ? sized((n) => `Connection: close\r\n${headers(n)}`) : sized(headers),
-    statuses: good ? ["ok", 400] : [400],
+    statuses: good ? ["ok"] : [400],
     sees: good ? "the body" : "nothing",
   })),
   ...BODIES.map(([name, write, sees = "a part"]): RequestCase => ({
