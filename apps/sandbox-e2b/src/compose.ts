@@ -76,10 +76,11 @@ export async function serve({ config, token, ca, e2b }: PreparedService, options
     const inventory = await MeshInventory.start({ seeds, pool, token, pollIntervalMs, signal: stop.signal, logger });
     logMeshUp(logger, seeds, inventory.listNodes(), pollIntervalMs);
     const store = createStore(inventory, { clients: createNodeClients({ token, pool: routing }), logger });
-    const server = createServer(store, { ...e2b.serverOptions(inventory), logger });
+    const { proxyOptions } = config.proxy;
+    const { registry } = proxyOptions;
+    const server = createServer(store, { ...e2b.serverOptions(inventory), logger, registry });
     const { domain, envdSecret } = e2b;
     const isReady = (): boolean => inventory.listNodes().length > 0;
-    const { proxyOptions } = config.proxy;
     const proxy = createProxy({ store, domain, envdSecret, ready: isReady, logger, ...proxyOptions });
     const up = Promise.withResolvers<AddressInfo | undefined>();
     const { signal } = stop;

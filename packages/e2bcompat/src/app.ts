@@ -9,6 +9,7 @@ import type { Call, Direct } from "./call.ts";
 import { CLIENT_GONE, failureFor } from "./error-answers.ts";
 import type { E2bError } from "./errors.ts";
 import { endAnswer } from "./last-words.ts";
+import type { AnsweredRequest } from "./metrics.ts";
 import { requestIdOf } from "./request-id.ts";
 import { buildRoutes } from "./operations/builds.ts";
 import { sandboxRoutes } from "./operations/sandboxes.ts";
@@ -53,6 +54,12 @@ const SUPERSEDED: readonly Refused[] = [
 interface LogIds {
   readonly requestId: string;
   readonly sandboxId?: string | undefined;
+}
+
+/** A request that is being answered. */
+interface Begun {
+  readonly startedMs: number;
+  readonly ended: (request: AnsweredRequest) => void;
 }
 
 function newId(context: Context): string {
@@ -125,14 +132,18 @@ function write({ incoming, outgoing, closing }: Direct, answer: Answer): Respons
  */
 export function createApp(service: Service): Hono {
   const { ends } = service;
-  const { logger, keys, cors } = service.settings;
+  const { logger, keys, cors, metrics } = service.settings;
   const routes = routesOf(service);
   const app = new Hono();
 
-  const finish = (context: Context, pattern: string, startedMs: number, answer: Answer, ids: LogIds): Response => {
-    const status = answer.status;
-    const durationMs = Math.round((performance.now() - startedMs) * 10) / 10;
-    logger.info({ ...ids, method: context.req.method, route: pattern, status, durationMs }, "request");
+  const begin = (): Begun => ({ startedMs: performance.now(), ended: metrics.began() });
+
+  const finish = (context: Context, route: string, begun: Begun, answer: Answer, ids: LogIds): Response => {
+    const { status } = answer;
+    const { method } = context.req;
+    const durationMs = performance.now() - begun.startedMs;
+    begun.ended({ method, route, status, durationMs });
+    logger.info({ ...ids, method, route, status, durationMs: Math.round(durationMs * 10) / 10 }, "request");
     const browser = cors.headers(context.req.header("origin"));
     const shown = { ...answer, headers: { ...answer.headers, "x-request-id": ids.requestId, ...browser } };
     const direct = directOf(context);
@@ -158,11 +169,11 @@ export function createApp(service: Service): Hono {
   const guarded =
     (pattern: string, handler: Handler, keyless = false) =>
     async (context: Context): Promise<Response> => {
-      const startedMs = performance.now();
+      const begun = begin();
       const requestId = newId(context);
       const access = keyless ? NOBODY : keys.check(context.req.header("x-api-key"));
       if (access === undefined) {
-        return finish(context, pattern, startedMs, failure(401, "invalid API key"), { requestId });
+        return finish(context, pattern, begun, failure(401, "invalid API key"), { requestId });
       }
       const { signal } = context.req.raw;
       const { namespace } = access;
@@ -174,7 +185,7 @@ export function createApp(service: Service): Hono {
       } catch (error) {
         answer = failed(error, pattern, call);
       }
-      return finish(context, pattern, startedMs, answer, { requestId, sandboxId: call.sandboxId });
+      return finish(context, pattern, begun, answer, { requestId, sandboxId: call.sandboxId });
     };
 
   const refusal = ([method, path]: Refused, error: (method: string, path: string) => E2bError): Mounted => {
@@ -184,7 +195,7 @@ export function createApp(service: Service): Hono {
   const open =
     (pattern: string, answer: Answer) =>
     (context: Context): Response =>
-      finish(context, pattern, performance.now(), answer, { requestId: newId(context) });
+      finish(context, pattern, begin(), answer, { requestId: newId(context) });
 
   if (cors.on) {
     app.options("*", (context, next) => {
@@ -222,7 +233,7 @@ export function createApp(service: Service): Hono {
   app.all("*", open("*", failure(404, "not found")));
   app.onError((error, context) => {
     logger.error({ route: "*", err: error }, "request failed");
-    return finish(context, "*", performance.now(), failure(500, "internal error"), { requestId: newId(context) });
+    return finish(context, "*", begin(), failure(500, "internal error"), { requestId: newId(context) });
   });
   return app;
 }

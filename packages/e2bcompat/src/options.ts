@@ -1,4 +1,5 @@
 import type { InventorySource, Logger } from "@org/scale";
+import type { Registry } from "prom-client";
 import { checkNamespace, createKeyRing } from "./api-keys.ts";
 import type { ApiKey, KeyRing } from "./api-keys.ts";
 import { resolveBuildOptions } from "./builds/build-options.ts";
@@ -7,6 +8,8 @@ import { createCors } from "./cors.ts";
 import type { Cors, CorsOrigins } from "./cors.ts";
 import { checkEnvdVersion } from "./envd-version.ts";
 import { E2bError } from "./errors.ts";
+import { NO_METRICS, requestMetrics } from "./metrics.ts";
+import type { RequestMetrics } from "./metrics.ts";
 import { createAliasTable } from "./template-aliases.ts";
 import type { AliasTable, TemplateAlias } from "./template-aliases.ts";
 
@@ -46,6 +49,8 @@ export interface ServerOptions {
   readonly drainTimeoutMs?: number | undefined;
   /** How long a client of `serve` may stop in the middle of a request body, in milliseconds. @default 60000 */
   readonly bodyIdleTimeoutMs?: number | undefined;
+  /** A registry of prom-client in which the requests are counted; one server each. @default none */
+  readonly registry?: Registry | undefined;
   /** The wall clock, in milliseconds. @default Date.now */
   readonly now?: (() => number) | undefined;
 }
@@ -67,6 +72,7 @@ export interface Settings {
   readonly logger: Logger;
   readonly drainTimeoutMs: number;
   readonly bodyIdleTimeoutMs: number;
+  readonly metrics: RequestMetrics;
   readonly now: () => number;
 }
 
@@ -132,6 +138,7 @@ export function resolveOptions(options: ServerOptions): Settings {
     logger: options.logger ?? SILENT,
     drainTimeoutMs,
     bodyIdleTimeoutMs,
+    metrics: options.registry === undefined ? NO_METRICS : requestMetrics(options.registry),
     now: options.now ?? Date.now,
   };
 }
