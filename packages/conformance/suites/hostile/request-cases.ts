@@ -23,8 +23,8 @@ export interface RequestCase {
    * the call, with another one, or without.
    */
   readonly sees: "nothing" | "a part" | "the body" | "no body" | "anything whole";
-  /** Statuses of the answers behind the first one. @default none */
-  readonly then?: readonly number[];
+  /** Statuses of the one answer behind it. @default there is none */
+  readonly behind?: readonly number[];
 }
 
 const post = (ground: Ground, headers: string, rest = "", line = `POST ${ground.target} HTTP/1.1`): string =>
@@ -477,15 +477,19 @@ const GOOD: readonly RequestCase[] = [
  * Requests that are well, with something behind them that is none of theirs. They are carried out, so each has its own
  * answer; what stands behind has one only where the connection was to go on.
  */
-const BEHIND: readonly (readonly [name: string, behind: (ground: Ground) => string, status: number])[] = [
-  ["another request", (g) => g.smuggled, 0],
-  ["no HTTP", () => "\0\x01\x02\r\n\r\n", 400],
-  ["a version that there is not", (g) => g.smuggled.replace("HTTP/1.1", "HTTQ/1.1"), 400],
-  ["a body that breaks", (g) => post({ ...g, target: "/broken" }, "Transfer-Encoding: chunked\r\n", "zz\r\n"), 400],
-  ["a head of two megabytes", (g) => `GET /${"x".repeat(2 << 20)} HTTP/1.1\r\nHost: ${g.host}\r\n\r\n`, 431],
+const BEHIND: readonly (readonly [name: string, behind: (ground: Ground) => string, statuses: readonly number[]])[] = [
+  ["another request", (g) => g.smuggled, []],
+  ["no HTTP", () => "\0\x01\x02\r\n\r\n", [400]],
+  ["a version that there is not", (g) => g.smuggled.replace("HTTP/1.1", "HTTQ/1.1"), [400]],
+  [
+    "a body that breaks",
+    (g) => post({ ...g, target: "/broken" }, "Transfer-Encoding: chunked\r\n", "zz\r\n"),
+    [400, 404],
+  ],
+  ["a head of two megabytes", (g) => `GET /${"x".repeat(2 << 20)} HTTP/1.1\r\nHost: ${g.host}\r\n\r\n`, [431]],
 ];
 
-const LAST: readonly RequestCase[] = BEHIND.flatMap(([name, behind, status]) => [
+const LAST: readonly RequestCase[] = BEHIND.flatMap(([name, behind, statuses]) => [
   ...["HTTP/1.1", "HTTP/1.0"].map((version): RequestCase => ({
     name: `${name} behind a closing request of ${version}`,
     bytes: (g) =>
@@ -498,14 +502,14 @@ const LAST: readonly RequestCase[] = BEHIND.flatMap(([name, behind, status]) => 
     statuses: ["ok"],
     sees: "the body",
   })),
-  ...(status === 0
+  ...(statuses.length === 0
     ? []
     : [
         {
           name: `${name} behind a request`,
           bytes: (g) => post(g, `Content-Length: ${g.body.length}\r\n`, `${g.body}${behind(g)}`),
           statuses: ["ok"],
-          then: [status],
+          behind: statuses,
           sees: "the body",
         } satisfies RequestCase,
       ]),
