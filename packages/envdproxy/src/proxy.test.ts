@@ -492,6 +492,20 @@ describe("node refusals", () => {
     expect(lines.join("\n")).not.toMatch(/token-of|q-secret/);
   });
 
+  it("logs the path of any request, but not the user in an absolute target, and no more of it than is of use", async () => {
+    const lines: string[] = [];
+    const write = (fields: object): void => void lines.push(JSON.stringify(fields));
+    await using run = await rig({
+      logger: { debug: write, info: write, warn: write, error: write },
+      accessLog: "info",
+    });
+    await run.ask(`GET http://me:u-secret@49983-sb-a.${DOMAIN}/absolute?q-secret`);
+    await run.ask(`GET /${"x".repeat(5000)}`);
+    await vi.waitFor(() => expect(lines.filter((line) => line.includes('"method"'))).toHaveLength(2));
+    expect(lines.join("\n")).toMatch(/"path":"\/absolute".*"path":"\/x{1023}"/s);
+    expect(lines.join("\n")).not.toMatch(/secret/);
+  });
+
   it("says 502 for a closed port, in JSON whatever the client accepts", async () => {
     await using run = await rig();
     for (const accept of ["text/html", "*/*", "application/json"]) {

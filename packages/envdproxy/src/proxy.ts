@@ -26,7 +26,7 @@ import type { PublicPorts } from "./public-ports.ts";
 import { count, firstValue } from "./raw-headers.ts";
 import type { RawHeaders } from "./raw-headers.ts";
 import { createRelayDialer } from "./relay-dialer.ts";
-import type { Credential, RelayWish } from "./relay-dialer.ts";
+import type { Credential } from "./relay-dialer.ts";
 import { RelayPool } from "./relay-pool.ts";
 import { RelaySlots } from "./relay-slots.ts";
 import { isHealthPath, isInternalPath, isSignedFile, parseRoute, parseTarget } from "./route.ts";
@@ -113,6 +113,8 @@ export interface ProxyHandler {
 const RELAY_IDLE_MS = 1000;
 const DIAL_TIMEOUT_MS = 300_000;
 const LONGEST_TIMER_MS = 0x7fff_ffff;
+/** Characters of a path in the access log: a client decides how long it is. */
+const MAX_LOGGED_PATH = 1024;
 
 /** Methods that may be sent twice. */
 const REPEATABLE = new Set(["GET", "HEAD", "OPTIONS"]);
@@ -180,6 +182,7 @@ export function createProxy(options: ProxyOptions): ProxyHandler {
     idleMs: relayIdleMs,
     maxPerOwner: MAX_IDLE_RELAYS_PER_SANDBOX,
     maxIdle: MAX_IDLE_RELAYS,
+    now,
     onDropped: (why) => counters.dropped.add(why),
   });
   counters.relaysIdle = () => pool.size;
@@ -283,7 +286,8 @@ export function createProxy(options: ProxyOptions): ProxyHandler {
     logger[accessLog](
       {
         method: inbound.method,
-        path: inbound.target.split(/[?#]/, 1)[0],
+        // Neither the query nor the user of an absolute target, which may hold secrets.
+        path: parseTarget(inbound.target)?.raw.split(/[?#]/, 1)[0]?.slice(0, MAX_LOGGED_PATH),
         sandbox: route?.id,
         port: route?.port,
         status: outcome.status,
@@ -353,16 +357,16 @@ export function createProxy(options: ProxyOptions): ProxyHandler {
     const overHttp2 = guestHttp2 && upgrade === undefined;
     const send = overHttp2 ? requestHttp2 : requestHttp1;
     const repeatable = framing.kind === "none" && REPEATABLE.has(method);
-    const wish: RelayWish = repeatable ? "any" : "alive";
     const single = overHttp2 || upgrade !== undefined || relayIdleMs === 0;
     forward({
       inbound,
       outcome,
       repeatable,
       keep: !single,
+      reuse: () => dialer.reuse({ route, credential, passive, fresh: single }),
       open: async (fresh, signal) => {
         try {
-          return await dialer.open({ route, credential, passive, wish: fresh || single ? "fresh" : wish }, signal);
+          return await dialer.open({ route, credential, passive, fresh: fresh || single }, signal);
         } catch (error) {
           const limited = requestErrorCode(error) === "too_many_relays" && isConnectStream(inbound);
           throw limited ? refusal("too_many_streams", error) : error;
@@ -393,9 +397,10 @@ export function createProxy(options: ProxyOptions): ProxyHandler {
         }
       },
       onRefused: refuse,
-    }).catch((error: unknown) => {
-      logger?.error({ err: error, sandbox: id, port }, "proxy request failed");
-      inbound.cut();
+      onFault: (error) => {
+        logger?.error({ err: error, sandbox: id, port }, "proxy request failed");
+        inbound.cut();
+      },
     });
   }
 
