@@ -51,6 +51,7 @@ export { sandboxObject } from "./sandbox-object.ts";
 export type { SandboxCondition, SandboxObject } from "./sandbox-object.ts";
 export { hasSameContent, resourceVersionOf } from "./resource-version.ts";
 export { compareSandboxes } from "./sandbox-view.ts";
+export type { SandboxPlace } from "./sandbox-view.ts";
 export { parseFieldSelector } from "./field-selector.ts";
 export type { FieldRequirement } from "./field-selector.ts";
 export { parseLabelSelector } from "./label-selector.ts";

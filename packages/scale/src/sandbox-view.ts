@@ -68,8 +68,11 @@ function isOlder(a: Sandbox, b: Sandbox): boolean {
   return (age || compareSandboxes(a, b)) < 0;
 }
 
+/** What the order of lists goes by. */
+export type SandboxPlace = Pick<Sandbox, "namespace" | "name" | "id" | "node">;
+
 /** Order of lists: namespace, then name, then claim id, by code unit; the node makes it total. */
-export function compareSandboxes(a: Sandbox, b: Sandbox): number {
+export function compareSandboxes(a: SandboxPlace, b: SandboxPlace): number {
   return (
     compareText(a.namespace, b.namespace) ||
     compareText(a.name, b.name) ||
