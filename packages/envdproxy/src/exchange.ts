@@ -1,8 +1,9 @@
-import type { Duplex, Writable } from "node:stream";
+import type { Writable } from "node:stream";
 import { answerError } from "./answers.ts";
 import { refusal, requestErrorCode } from "./errors.ts";
 import { clientResponseHeaders, passableTrailers } from "./forward-headers.ts";
-import type { GuestEvents, GuestLeg, GuestResponse, GuestSwitch, WholeResponse } from "./guest-leg.ts";
+import type { GuestEvents, GuestHead, GuestLeg, GuestResponse, GuestSwitch } from "./guest-leg.ts";
+import type { GuestRelay } from "./guest-relay.ts";
 import type { Inbound } from "./inbound.ts";
 import type { Lease } from "./relay-dialer.ts";
 
@@ -18,10 +19,12 @@ export interface Outcome {
 export interface ForwardOptions {
   readonly inbound: Inbound;
   readonly outcome: Outcome;
+  /** A relay that is there at once, since it carried a request before. */
+  readonly reuse: () => Lease | undefined;
   /** Opens a relay, a fresh one where it is wanted; aborted when the client leaves. */
   readonly open: (fresh: boolean, signal: AbortSignal) => Promise<Lease>;
   /** Speaks to the guest over a relay, which it keeps open for the next request where it may. */
-  readonly send: (relay: Duplex, keep: boolean, events: GuestEvents) => GuestLeg;
+  readonly send: (relay: GuestRelay, keep: boolean, events: GuestEvents) => GuestLeg;
   /** Whether the relay may carry another request afterwards. */
   readonly keep: boolean;
   /** Whether the request may be sent once more when a relay that was kept turns out to be dead. */
@@ -36,22 +39,24 @@ export interface ForwardOptions {
   readonly onBytes: (direction: "guest" | "client", bytes: number) => void;
   /** Told of every failure that was answered. */
   readonly onRefused: (error: unknown) => void;
+  /** Told of a fault of the proxy itself. */
+  readonly onFault: (error: unknown) => void;
 }
 
 /**
  * Carries one exchange: opens the relay, streams the request in and the answer out, with backpressure. A client that
  * goes away destroys the relay in whatever phase; a guest that breaks off breaks the client's answer off.
  */
-export function forward(options: ForwardOptions): Promise<void> {
-  return new Exchange(options).start(false);
+export function forward(options: ForwardOptions): void {
+  new Exchange(options).start();
 }
 
 class Exchange {
   readonly #options: ForwardOptions;
   readonly #inbound: Inbound;
   readonly #outcome: Outcome;
-  readonly #leaving = new AbortController();
-  #relay: Duplex | undefined;
+  #leaving: AbortController | undefined;
+  #relay: GuestRelay | undefined;
   #leg: GuestLeg | undefined;
 
   constructor(options: ForwardOptions) {
@@ -59,32 +64,61 @@ class Exchange {
     this.#inbound = options.inbound;
     this.#outcome = options.outcome;
     options.inbound.onGone(() => {
-      this.#leaving.abort();
+      this.#leaving?.abort();
       this.#leg?.destroy();
       this.#relay?.destroy();
     });
   }
 
-  async start(fresh: boolean): Promise<void> {
-    for (;;) {
-      let lease: Lease;
-      try {
-        lease = await this.#options.open(fresh, this.#leaving.signal);
-      } catch (error) {
-        this.#refuse(error);
-        return;
-      }
-      if (this.#inbound.gone) {
-        lease.discard();
-        return;
-      }
-      const relay = lease.begin();
-      if (relay !== undefined) {
-        this.#send(lease, relay);
-        return;
-      }
+  start(): void {
+    const lease = this.#options.reuse();
+    if (lease === undefined) {
+      this.#open(false).catch(this.#options.onFault);
+    } else {
+      this.#take(lease);
     }
   }
+
+  async #open(fresh: boolean): Promise<void> {
+    this.#leaving ??= new AbortController();
+    let lease: Lease;
+    try {
+      lease = await this.#options.open(fresh, this.#leaving.signal);
+    } catch (error) {
+      this.#refuse(error);
+      return;
+    }
+    this.#take(lease);
+  }
+
+  /**
+   * What must not be sent twice goes over a relay that was idle only after a turn: whatever its guest or node did to it
+   * until now is seen within one.
+   */
+  #take(lease: Lease): void {
+    if (lease.reused && !this.#options.repeatable) {
+      setImmediate(this.#begin, lease);
+    } else {
+      this.#begin(lease);
+    }
+  }
+
+  readonly #begin = (lease: Lease): void => {
+    if (this.#inbound.gone) {
+      lease.discard();
+      return;
+    }
+    const relay = lease.begin();
+    if (relay === undefined) {
+      this.start();
+      return;
+    }
+    try {
+      this.#send(lease, relay);
+    } catch (error) {
+      this.#options.onFault(error);
+    }
+  };
 
   #refuse(error: unknown): void {
     if (!this.#inbound.gone) {
@@ -93,13 +127,13 @@ class Exchange {
     }
   }
 
-  #send(lease: Lease, relay: Duplex): void {
+  #send(lease: Lease, relay: GuestRelay): void {
     const inbound = this.#inbound;
     const { onSwitch, repeatable } = this.#options;
     this.#relay = relay;
     const leg = this.#options.send(relay, lease.keepable && this.#options.keep, {
       onInform: (status, headers) => inbound.inform(status, clientResponseHeaders(headers, status)),
-      onWhole: (response) => this.#answerWhole(lease, relay, response),
+      onWhole: (response, body) => this.#answerWhole(lease, relay, response, body),
       onResponse: (response) => this.#answer(lease, relay, response),
       onSwitch: (change) => {
         if (onSwitch === undefined || inbound.gone) {
@@ -115,7 +149,7 @@ class Exchange {
         if (lease.reused && unheard && repeatable && !inbound.gone) {
           // The relay was closed while the request was on its way: the guest has not seen it, or it does no harm twice.
           this.#options.onRetry();
-          void this.start(true);
+          this.#open(true).catch(this.#options.onFault);
           return;
         }
         this.#refuse(refusal("guest_failed", error));
@@ -141,16 +175,16 @@ class Exchange {
     }
   }
 
-  #answerWhole(lease: Lease, relay: Duplex, response: WholeResponse): void {
+  #answerWhole(lease: Lease, relay: GuestRelay, response: GuestHead, body: Buffer): void {
     const inbound = this.#inbound;
     if (inbound.gone) {
       this.#leg?.destroy();
       return;
     }
-    const { status, statusText, empty, bytes } = response;
+    const { status, statusText, empty } = response;
     try {
       const headers = clientResponseHeaders(response.headers, status);
-      inbound.respondWhole({ status, statusText, headers, empty }, bytes);
+      inbound.respondWhole({ status, statusText, headers, empty }, body);
     } catch (error) {
       this.#leg?.destroy();
       this.#refuse(refusal("guest_failed", error));
@@ -158,11 +192,11 @@ class Exchange {
     }
     this.#outcome.status = status;
     this.#options.onHead();
-    this.#options.onBytes("client", bytes.length);
+    this.#options.onBytes("client", body.length);
     this.#settle(lease, relay);
   }
 
-  #answer(lease: Lease, relay: Duplex, response: GuestResponse): void {
+  #answer(lease: Lease, relay: GuestRelay, response: GuestResponse): void {
     const inbound = this.#inbound;
     if (inbound.gone) {
       this.#leg?.destroy();
@@ -200,7 +234,7 @@ class Exchange {
   }
 
   /** The answer is complete: the relay waits for the next request, or closes. */
-  #settle(lease: Lease, relay: Duplex): void {
+  #settle(lease: Lease, relay: GuestRelay): void {
     const leg = this.#leg;
     if (leg?.spoke === true) {
       lease.distrust();

@@ -2,7 +2,8 @@ import { Duplex } from "node:stream";
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { requestHttp1 } from "./guest-http1.ts";
-import type { GuestResponse, WholeResponse } from "./guest-leg.ts";
+import type { GuestResponse } from "./guest-leg.ts";
+import { GuestRelay } from "./guest-relay.ts";
 
 /** A relay whose other end the test plays: what it feeds arrives read by read. */
 class FedRelay extends Duplex {
@@ -16,13 +17,13 @@ class FedRelay extends Duplex {
 /** The pieces of the body in which a guest's answer arrives, one read after the other. */
 async function piecesOf(reads: readonly string[]): Promise<Buffer[]> {
   const relay = new FedRelay();
-  const response = await new Promise<GuestResponse | WholeResponse>((resolve, reject) => {
+  const response = await new Promise<GuestResponse | Buffer>((resolve, reject) => {
     requestHttp1(
-      relay,
+      new GuestRelay(relay),
       { method: "GET", path: "/", authority: "a", headers: [], empty: true, chunked: false, upgrade: false },
       {
         onInform: () => undefined,
-        onWhole: resolve,
+        onWhole: (_head, body) => resolve(body),
         onResponse: resolve,
         onSwitch: () => reject(new Error("switched")),
         onFailure: reject,
@@ -33,8 +34,8 @@ async function piecesOf(reads: readonly string[]): Promise<Buffer[]> {
       relay.push(bytes, "latin1");
     }
   });
-  if ("bytes" in response) {
-    return [response.bytes];
+  if (Buffer.isBuffer(response)) {
+    return [response];
   }
   const pieces: Buffer[] = [];
   for await (const piece of response.body) {
@@ -74,7 +75,7 @@ it("sends what had to wait as one chunk, whole and in order, the end behind it",
         })();
         const ignore = (): void => undefined;
         const leg = requestHttp1(
-          relay,
+          new GuestRelay(relay),
           { method: "POST", path: "/", authority: "a", headers: [], empty: false, chunked: true, upgrade: false },
           {
             onInform: ignore,

@@ -1,9 +1,10 @@
 import { Readable, Writable } from "node:stream";
 import type { Duplex } from "node:stream";
 import type { GuestEvents, GuestLeg, GuestRequest } from "./guest-leg.ts";
+import type { GuestRelay, RelayReader } from "./guest-relay.ts";
 import type { RawHeaders } from "./raw-headers.ts";
 import { ResponseParser } from "./response-parser.ts";
-import type { ParsedHead } from "./response-parser.ts";
+import type { ParsedHead, ParserEvents } from "./response-parser.ts";
 
 /** Pieces below this are joined: each of them costs far more memory than it holds while a client does not read. */
 const SMALL_BYTES = 1024;
@@ -114,175 +115,189 @@ function fieldLines(fields: RawHeaders): string {
  * Sends one request over a relay as HTTP/1.1 and reads its answer. Lean on purpose: Node's own client copies every piece
  * of a body.
  */
-export function requestHttp1(relay: Duplex, head: GuestRequest, events: GuestEvents): GuestLeg {
+export function requestHttp1(relay: GuestRelay, head: GuestRequest, events: GuestEvents): GuestLeg {
+  return new Http1Leg(relay, head, events);
+}
+
+const NO_PIECES: Buffer[] = [];
+
+class Http1Leg implements GuestLeg, RelayReader, ParserEvents {
+  readonly #relay: GuestRelay;
+  readonly #events: GuestEvents;
+  readonly #parser: ResponseParser;
+  readonly #chunks: ChunkedBody | undefined;
   /** `waiting` for a head, `answering` with a body, or `over`. */
-  let phase: "waiting" | "answering" | "over" = "waiting";
-  let trailers: RawHeaders = [];
-  let unheard = true;
+  #phase: "waiting" | "answering" | "over" = "waiting";
+  #trailers: RawHeaders = [];
+  #unheard = true;
   /** The whole request is on the relay. */
-  let sent = head.empty;
+  #sent: boolean;
   /** The guest said more than it was asked. */
-  let spoke = false;
+  #spoke = false;
   /** The head of an answer that was not reported, with what was read of its body. */
-  let unreported: ParsedHead | undefined;
-  let gathered: Buffer[] = [];
-  let body: GuestBody | undefined;
+  #unreported: ParsedHead | undefined;
+  #gathered = NO_PIECES;
+  #body: GuestBody | undefined;
 
-  /** After each read: an answer that is complete is told as a whole, any other becomes a stream. */
-  function report(): void {
-    const info = unreported;
-    if (info === undefined) {
-      body?.flush();
-      return;
+  constructor(relay: GuestRelay, head: GuestRequest, events: GuestEvents) {
+    const { stream } = relay;
+    this.#relay = relay;
+    this.#events = events;
+    this.#sent = head.empty;
+    this.#parser = new ResponseParser({ method: head.method, upgrade: head.upgrade, events: this });
+    relay.listen(this);
+    if (stream.destroyed) {
+      process.nextTick(() => this.onClosed(undefined));
+    } else if (stream.readableEnded) {
+      process.nextTick(() => this.onEnd());
     }
-    unreported = undefined;
-    const pieces = gathered;
-    gathered = [];
-    if (phase === "over" && trailers.length === 0) {
-      const [first] = pieces;
-      events.onWhole({ ...info, bytes: pieces.length === 1 && first !== undefined ? first : Buffer.concat(pieces) });
-      return;
+    if (!head.empty) {
+      // One packet for the head and whatever of the body is there already; it leaves within this turn either way.
+      stream.cork();
+      setImmediate(() => stream.uncork());
     }
-    const stream = new GuestBody(relay);
-    body = stream;
-    stream.on("error", () => undefined);
-    events.onResponse({ ...info, body: stream, trailers: () => trailers });
-    for (const piece of pieces) {
-      stream.add(piece);
-    }
-    stream.flush();
-    if (phase === "over") {
-      stream.push(null);
+    stream.write(`${head.method} ${head.path} HTTP/1.1\r\n${fieldLines(head.headers)}\r\n`, "latin1");
+    this.#chunks = head.chunked ? new ChunkedBody(stream) : undefined;
+  }
+
+  get body(): Writable {
+    return this.#chunks ?? this.#relay.stream;
+  }
+
+  /** A body of known length ends with its last byte. */
+  endBody(trailers: RawHeaders): void {
+    if (this.#chunks === undefined) {
+      this.#sent = true;
+    } else {
+      this.#chunks.finish(trailers, () => {
+        this.#sent = true;
+      });
     }
   }
 
-  function broken(error: Error): void {
-    const before = phase;
-    phase = "over";
-    relay.destroy();
-    if (before === "waiting") {
-      events.onFailure(error, unheard);
-    } else if (before === "answering") {
-      body?.destroy();
-      events.onBroken();
+  get spoke(): boolean {
+    return this.#spoke || this.#parser.surplus;
+  }
+
+  release(): number {
+    const quiet = this.#sent && !this.#spoke && this.#relay.stream.writableLength === 0 && !this.#relay.ended;
+    if (!quiet) {
+      return 0;
     }
+    this.#body?.release();
+    return this.#parser.keepMs;
   }
 
-  const parser = new ResponseParser({
-    method: head.method,
-    upgrade: head.upgrade,
-    events: {
-      onInform: (info) => {
-        // 100 answers an expectation that was met on this side.
-        if (info.status !== 100) {
-          events.onInform(info.status, info.headers);
-        }
-      },
-      onSwitch: (info, early) => {
-        phase = "over";
-        relay.pause();
-        leave();
-        events.onSwitch({ statusText: info.statusText, headers: info.headers, relay, early });
-      },
-      onHead: (info) => {
-        phase = "answering";
-        unreported = info;
-      },
-      onBody: (piece) => {
-        if (body === undefined) {
-          gathered.push(piece);
-        } else {
-          body.add(piece);
-        }
-      },
-      onEnd: (last) => {
-        trailers = last;
-        phase = "over";
-        body?.flush();
-        body?.push(null);
-      },
-    },
-  });
-
-  function leave(): void {
-    relay.off("data", onData);
-    relay.off("end", onEnd);
-    relay.off("error", broken);
-    relay.off("close", onClose);
+  destroy(): void {
+    this.#phase = "over";
+    this.#relay.destroy();
+    this.#body?.destroy();
   }
-  function onData(bytes: Buffer): void {
-    unheard = false;
-    if (phase === "over") {
-      spoke = true;
+
+  onData(bytes: Buffer): void {
+    this.#unheard = false;
+    if (this.#phase === "over") {
+      this.#spoke = true;
       return;
     }
     try {
-      parser.feed(bytes);
+      this.#parser.feed(bytes);
     } catch (error) {
-      if (unreported !== undefined) {
+      if (this.#unreported !== undefined) {
         // Nothing was said to the client yet: better an error than half an answer.
-        unreported = undefined;
-        phase = "waiting";
+        this.#unreported = undefined;
+        this.#phase = "waiting";
       }
-      broken(error instanceof Error ? error : new Error(String(error)));
+      this.#break(error instanceof Error ? error : new Error(String(error)));
       return;
     }
-    report();
+    this.#report();
   }
-  function onEnd(): void {
-    if (phase !== "over" && !parser.end()) {
-      broken(new Error("the guest closed without a complete answer"));
+
+  onEnd(): void {
+    if (this.#phase !== "over" && !this.#parser.end()) {
+      this.#break(new Error("the guest closed without a complete answer"));
     }
   }
-  function onClose(): void {
-    broken(new Error("the relay closed without a complete answer"));
+
+  onClosed(error: Error | undefined): void {
+    if (this.#phase !== "over") {
+      this.#break(error ?? new Error("the relay closed without a complete answer"));
+    }
   }
 
-  relay.on("error", broken);
-  relay.on("data", onData);
-  relay.on("end", onEnd);
-  relay.on("close", onClose);
-  if (relay.destroyed) {
-    process.nextTick(onClose);
-  } else if (relay.readableEnded) {
-    process.nextTick(onEnd);
+  onInform({ status, headers }: ParsedHead): void {
+    // 100 answers an expectation that was met on this side.
+    if (status !== 100) {
+      this.#events.onInform(status, headers);
+    }
   }
-  if (!head.empty) {
-    // One packet for the head and whatever of the body is there already; it leaves within this turn either way.
-    relay.cork();
-    setImmediate(() => relay.uncork());
-  }
-  relay.write(`${head.method} ${head.path} HTTP/1.1\r\n${fieldLines(head.headers)}\r\n`, "latin1");
 
-  const chunks = head.chunked ? new ChunkedBody(relay) : undefined;
-  return {
-    body: chunks ?? relay,
-    // A body of known length ends with its last byte.
-    endBody(last) {
-      if (chunks === undefined) {
-        sent = true;
-      } else {
-        chunks.finish(last, () => {
-          sent = true;
-        });
-      }
-    },
-    get spoke() {
-      return spoke || parser.surplus;
-    },
-    release() {
-      const quiet = sent && !spoke && relay.writableLength === 0 && !relay.destroyed && !relay.readableEnded;
-      if (!quiet || parser.keepMs === 0) {
-        return 0;
-      }
-      leave();
-      body?.release();
-      return parser.keepMs;
-    },
-    destroy() {
-      phase = "over";
-      relay.destroy();
-      body?.destroy();
-    },
-  };
+  onSwitch({ statusText, headers }: ParsedHead, early: Buffer): void {
+    this.#phase = "over";
+    this.#events.onSwitch({ statusText, headers, relay: this.#relay.detach(), early });
+  }
+
+  onHead(head: ParsedHead): void {
+    this.#phase = "answering";
+    this.#unreported = head;
+  }
+
+  onBody(piece: Buffer): void {
+    if (this.#body !== undefined) {
+      this.#body.add(piece);
+    } else if (this.#gathered === NO_PIECES) {
+      this.#gathered = [piece];
+    } else {
+      this.#gathered.push(piece);
+    }
+  }
+
+  /** The answer is complete. */
+  onFinish(trailers: RawHeaders): void {
+    this.#trailers = trailers;
+    this.#phase = "over";
+    this.#body?.flush();
+    this.#body?.push(null);
+  }
+
+  /** After each read: an answer that is complete is told as a whole, any other becomes a stream. */
+  #report(): void {
+    const head = this.#unreported;
+    if (head === undefined) {
+      this.#body?.flush();
+      return;
+    }
+    this.#unreported = undefined;
+    const pieces = this.#gathered;
+    this.#gathered = NO_PIECES;
+    if (this.#phase === "over" && this.#trailers.length === 0) {
+      const [first] = pieces;
+      this.#events.onWhole(head, pieces.length === 1 && first !== undefined ? first : Buffer.concat(pieces));
+      return;
+    }
+    const body = new GuestBody(this.#relay.stream);
+    this.#body = body;
+    body.on("error", () => undefined);
+    this.#events.onResponse({ ...head, body, trailers: () => this.#trailers });
+    for (const piece of pieces) {
+      body.add(piece);
+    }
+    body.flush();
+    if (this.#phase === "over") {
+      body.push(null);
+    }
+  }
+
+  #break(error: Error): void {
+    const before = this.#phase;
+    this.#phase = "over";
+    this.#relay.destroy();
+    if (before === "waiting") {
+      this.#events.onFailure(error, this.#unheard);
+    } else if (before === "answering") {
+      this.#body?.destroy();
+      this.#events.onBroken();
+    }
+  }
 }

@@ -1,7 +1,7 @@
 import { connect } from "node:http2";
 import type { ClientHttp2Stream, IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http2";
-import type { Duplex } from "node:stream";
 import type { GuestEvents, GuestLeg, GuestRequest } from "./guest-leg.ts";
+import type { GuestRelay } from "./guest-relay.ts";
 import { flatFields } from "./inbound-http2.ts";
 import { HTTP2_STREAM_WINDOW, MAX_HEADER_BYTES } from "./limits.ts";
 import { http2Fields } from "./raw-headers.ts";
@@ -10,7 +10,7 @@ import type { RawHeaders } from "./raw-headers.ts";
 const CONNECTION_FIELDS = ["host", "connection", "transfer-encoding", "upgrade", "keep-alive", "proxy-connection"];
 
 /** Sends one request over a relay as HTTP/2 with prior knowledge. The relay is closed with the exchange. */
-export function requestHttp2(relay: Duplex, head: GuestRequest, events: GuestEvents): GuestLeg {
+export function requestHttp2({ stream: relay }: GuestRelay, head: GuestRequest, events: GuestEvents): GuestLeg {
   let settled = false;
   let over = false;
   let ended = false;

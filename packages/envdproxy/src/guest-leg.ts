@@ -1,23 +1,22 @@
 import type { Duplex, Readable, Writable } from "node:stream";
 import type { RawHeaders } from "./raw-headers.ts";
 
-/** Head of the guest's answer, with its body. */
-export interface GuestResponse {
+/** Head of the guest's answer. */
+export interface GuestHead {
   readonly status: number;
   readonly statusText: string;
   readonly headers: RawHeaders;
-  /** Ends only when the guest ended it; a broken answer is reported to `onBroken` instead. */
-  readonly body: Readable;
   /** Whether no body follows. */
   readonly empty: boolean;
+}
+
+/** Head of the guest's answer, with its body. */
+export interface GuestResponse extends GuestHead {
+  /** Ends only when the guest ended it; a broken answer is reported to `onBroken` instead. */
+  readonly body: Readable;
   /** Complete once the body has ended. */
   trailers(): RawHeaders;
 }
-
-/** An answer that is there in one piece, without trailers. */
-export type WholeResponse = Pick<GuestResponse, "status" | "statusText" | "headers" | "empty"> & {
-  readonly bytes: Buffer;
-};
 
 /** A guest that agreed to switch protocols. */
 export interface GuestSwitch {
@@ -31,8 +30,8 @@ export interface GuestSwitch {
 /** What can become of a request. At most one of them ends it. */
 export interface GuestEvents {
   onInform(status: number, headers: RawHeaders): void;
-  /** Most answers are small and complete at once: nothing has to be streamed then. */
-  onWhole(response: WholeResponse): void;
+  /** Most answers are small and complete at once, without trailers: nothing has to be streamed then. */
+  onWhole(head: GuestHead, body: Buffer): void;
   onResponse(response: GuestResponse): void;
   onSwitch(change: GuestSwitch): void;
   /** No answer came, or no valid one. `unheard` when the guest has not sent a byte. */

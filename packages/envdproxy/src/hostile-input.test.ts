@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { clientResponseHeaders, guestRequestHeaders, passableTrailers } from "./forward-headers.ts";
 import type { GuestRequest } from "./guest-leg.ts";
 import { requestHttp1 } from "./guest-http1.ts";
+import { GuestRelay } from "./guest-relay.ts";
 import { count, firstValue } from "./raw-headers.ts";
 import { BrokenAnswer, ResponseParser } from "./response-parser.ts";
 import { isInternalPath, parseRoute, parseTarget } from "./route.ts";
@@ -99,7 +100,7 @@ function readAll(fed: readonly Buffer[], method = "GET"): Read {
         read.headers = head.headers;
       },
       onBody: (piece) => bodies.push(Buffer.from(piece)),
-      onEnd: (trailers) => (read.trailers = trailers),
+      onFinish: (trailers) => (read.trailers = trailers),
     },
   });
   try {
@@ -186,7 +187,7 @@ describe("a guest's answer", () => {
         // Only the guest's side of the relay is of interest here.
         relay.write = () => true;
         const told: string[] = [];
-        requestHttp1(relay, request, {
+        requestHttp1(new GuestRelay(relay), request, {
           onInform: () => undefined,
           onWhole: () => told.push("whole"),
           onResponse: (response) => {

@@ -41,6 +41,8 @@ export interface OwnerResolverOptions {
 
 /** Finds the owners of sandboxes and keeps them for a while. */
 export interface OwnerResolver {
+  /** The owner, if it can be told without asking anybody. */
+  known(id: string): Owner | undefined;
   /** Rejects with `sandbox_gone`, or with `node_failed` when the owner does not answer. */
   resolve(id: string): Promise<Owner>;
   /** What the owner says now. Rejects like `resolve`. */
@@ -195,6 +197,10 @@ export function createOwnerResolver(options: OwnerResolverOptions): OwnerResolve
   }
 
   return {
+    known(id) {
+      const kept = owners.get(keyOf(id));
+      return kept !== undefined && now() < kept.expiresAt ? kept.owner : undefined;
+    },
     async resolve(id) {
       const key = keyOf(id);
       if (!PLAUSIBLE_ID.test(id) || released.has(key)) {

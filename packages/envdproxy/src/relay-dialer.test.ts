@@ -17,6 +17,7 @@ describe("the first of those who wait for a wake", () => {
   it("may leave: the others wake the sandbox, one of them for all", async () => {
     const owner: Owner = { node: "n", id: "sb_a", token: "t", accessToken: Buffer.from("t"), paused: true };
     const resolver: OwnerResolver = {
+      known: () => owner,
       resolve: () => Promise.resolve(owner),
       refresh: () => expect.unreachable("nothing is refreshed"),
       evict: () => undefined,
@@ -34,13 +35,13 @@ describe("the first of those who wait for a wake", () => {
       store,
       resolver,
       derived: false,
-      pool: new RelayPool({ idleMs: 0, maxPerOwner: 1, maxIdle: 1, onDropped: () => undefined }),
+      pool: new RelayPool({ idleMs: 0, maxPerOwner: 1, maxIdle: 1, now: () => 0, onDropped: () => undefined }),
       slots: new RelaySlots({ total: Number.POSITIVE_INFINITY, perSandbox: Number.POSITIVE_INFINITY }),
       counters: new Counters(),
       dialTimeoutMs: 60_000,
     });
     const open = (signal: AbortSignal): Promise<Lease | string> =>
-      dialer.open({ route: ROUTE, credential: CREDENTIAL, passive: false, wish: "any" }, signal);
+      dialer.open({ route: ROUTE, credential: CREDENTIAL, passive: false, fresh: false }, signal);
     const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
     const client = new AbortController();
     const first = open(client.signal).catch(() => "left");

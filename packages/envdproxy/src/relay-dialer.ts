@@ -5,10 +5,11 @@ import type { Logger } from "@org/scale";
 import type { Counters } from "./counters.ts";
 import { DialGate } from "./dial-gate.ts";
 import { EnvdProxyError, refusal, requestErrorCode } from "./errors.ts";
+import { GuestRelay } from "./guest-relay.ts";
 import { MAX_DIALS_PER_PORT } from "./limits.ts";
 import type { Owner, OwnerResolver } from "./owner-resolver.ts";
 import type { ProxiedStore } from "./proxied-store.ts";
-import type { RelayPool } from "./relay-pool.ts";
+import type { IdleRelay, RelayPool } from "./relay-pool.ts";
 import type { RelaySlots } from "./relay-slots.ts";
 import type { Route } from "./route.ts";
 
@@ -35,19 +36,14 @@ export interface RelayDialerOptions {
   readonly logger?: Logger | undefined;
 }
 
-/**
- * Whether a request may go over a relay that carried another before: `fresh` never; `alive` when nothing speaks against
- * it, since the request must not be sent twice; `any` when it can be sent again.
- */
-export type RelayWish = "fresh" | "alive" | "any";
-
 /** What a relay is wanted for. */
 export interface RelayRequest {
   readonly route: Route;
   readonly credential: Credential;
   /** Never wakes a paused sandbox. */
   readonly passive: boolean;
-  readonly wish: RelayWish;
+  /** Not over a relay that carried another request before. */
+  readonly fresh: boolean;
 }
 
 /** A relay for one request. Ends with `keep`, `discard` or the end of the relay itself. */
@@ -57,9 +53,9 @@ export interface Lease {
   /** Whether it may carry another one. */
   readonly keepable: boolean;
   /** The relay, from now on the caller's to listen to; `undefined` when it closed while it was idle. */
-  begin(): Duplex | undefined;
+  begin(): GuestRelay | undefined;
   /** Gives it back for the next request: it is quiet, and its guest keeps it open for at least `ms`. */
-  keep(relay: Duplex, ms: number): void;
+  keep(relay: GuestRelay, ms: number): void;
   /** Keeps no relay to this port any more: what its guest says can not be told apart. */
   distrust(): void;
   /** Gives it up before it was begun. */
@@ -68,6 +64,8 @@ export interface Lease {
 
 /** Opens relays for admitted requests. */
 export interface RelayDialer {
+  /** A relay that waits for such a request, where nothing has to be asked or judged first. */
+  reuse(request: RelayRequest): Lease | undefined;
   /**
    * A connection to the guest port. Rejects with the refusal to answer; abort destroys what was opened.
    */
@@ -106,10 +104,44 @@ function sameBytes(known: Buffer, shown: Buffer): boolean {
   return known.length === shown.length && timingSafeEqual(known, shown);
 }
 
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => {
-    setImmediate(resolve);
-  });
+/** Whether the credential opens this sandbox. Nothing does that has to be judged by its node. */
+function isAdmitted({ accessToken }: Owner, credential: Credential): boolean {
+  return (
+    credential.kind !== "token" || (accessToken !== undefined && sameBytes(accessToken, Buffer.from(credential.token)))
+  );
+}
+
+/** A relay that waited for the next request. */
+class ReusedLease implements Lease {
+  readonly reused = true;
+  readonly keepable = true;
+  readonly #idle: IdleRelay;
+  readonly #pool: RelayPool;
+  readonly #counters: Counters;
+
+  constructor(idle: IdleRelay, pool: RelayPool, counters: Counters) {
+    this.#idle = idle;
+    this.#pool = pool;
+    this.#counters = counters;
+  }
+
+  begin(): GuestRelay | undefined {
+    const relay = this.#idle.begin();
+    this.#counters.relaysReused += relay === undefined ? 0 : 1;
+    return relay;
+  }
+
+  keep(relay: GuestRelay, ms: number): void {
+    this.#pool.keep(this.#idle.owner, this.#idle.port, relay, ms);
+  }
+
+  distrust(): void {
+    this.#pool.distrust(this.#idle.owner, this.#idle.port);
+  }
+
+  discard(): void {
+    this.#idle.drop("left");
+  }
 }
 
 /** Admission and relay of one request: finds the owner, checks the credential in constant time, dials. */
@@ -127,32 +159,31 @@ export function createRelayDialer(options: RelayDialerOptions): RelayDialer {
     return standing;
   }
 
-  /** Takes what inventory says of the sandbox now: it may have been paused, moved or ended behind our back. */
-  function look(owner: Owner): Standing {
-    const standing = standingOf(owner);
+  /**
+   * Takes what inventory says of the sandbox now: it may have been paused, moved or ended behind our back. False when the
+   * node does not list it any more.
+   */
+  function look(owner: Owner, standing: Standing): boolean {
     const now = store.standing?.(owner.node, owner.id);
     if (now === "paused") {
       pool.drop(owner);
       standing.woken = false;
     } else if (now === "unlisted" && standing.listed) {
-      throw new StaleOwner("the node does not list the sandbox any more");
+      return false;
     }
     standing.listed ||= now === "running" || now === "paused";
-    return standing;
+    return true;
   }
 
   function admit(owner: Owner, credential: Credential): void {
-    if (credential.kind !== "token") {
-      return;
-    }
-    if (owner.accessToken === undefined) {
+    if (credential.kind === "token" && owner.accessToken === undefined) {
       if (options.derived) {
         throw refusal("node_failed", new Error("the node tells no sandbox tokens"));
       }
       // The node itself judges the token when the relay opens.
       return;
     }
-    if (!sameBytes(owner.accessToken, Buffer.from(credential.token))) {
+    if (!isAdmitted(owner, credential)) {
       throw refusal("invalid_token");
     }
   }
@@ -211,42 +242,22 @@ export function createRelayDialer(options: RelayDialerOptions): RelayDialer {
     if (signal.aborted) {
       relay.destroy();
     }
+    const fresh = new GuestRelay(relay);
     return {
       reused: false,
       // Where the node judges tokens, each relay is judged anew. A passive one must not hold off the sandbox's sleep.
       keepable: bearer !== "" && bearer === owner.token,
-      begin: () => relay,
+      begin: () => fresh,
       keep: (quiet, ms) => pool.keep(owner, port, quiet, ms),
       distrust: () => pool.distrust(owner, port),
       discard: () => relay.destroy(),
     };
   }
 
-  /** An idle relay, if there is one that the request may use. */
-  async function idle(owner: Owner, port: number, wish: RelayWish, signal: AbortSignal): Promise<Lease | undefined> {
-    const found = wish === "fresh" ? undefined : pool.take(owner, port);
-    if (found === undefined) {
-      return undefined;
-    }
-    if (wish === "alive") {
-      // Whatever its guest or node did to it until now is seen within one turn.
-      await nextTurn();
-      if (!found.fit) {
-        return signal.aborted ? undefined : idle(owner, port, wish, signal);
-      }
-    }
-    return {
-      reused: true,
-      keepable: true,
-      begin() {
-        const relay = found.begin();
-        counters.relaysReused += relay === undefined ? 0 : 1;
-        return relay;
-      },
-      keep: (quiet, ms) => pool.keep(owner, port, quiet, ms),
-      distrust: () => pool.distrust(owner, port),
-      discard: () => found.drop("left"),
-    };
+  /** An idle relay, if there is one. */
+  function idle(owner: Owner, port: number): Lease | undefined {
+    const found = pool.take(owner, port);
+    return found === undefined ? undefined : new ReusedLease(found, pool, counters);
   }
 
   /** Wakes the sandbox with the first relay; `undefined` when another request did. */
@@ -291,10 +302,13 @@ export function createRelayDialer(options: RelayDialerOptions): RelayDialer {
   }
 
   async function attempt(owner: Owner, request: RelayRequest, signal: AbortSignal): Promise<Lease> {
-    const { credential, passive, wish } = request;
+    const { credential, passive, fresh } = request;
     const { port } = request.route;
     admit(owner, credential);
-    const standing = look(owner);
+    const standing = standingOf(owner);
+    if (!look(owner, standing)) {
+      throw new StaleOwner("the node does not list the sandbox any more");
+    }
     let bearer = passive ? "" : (owner.token ?? "");
     if (owner.token === undefined && credential.kind === "token") {
       if (passive && (await resolver.refresh(owner)).paused) {
@@ -311,8 +325,8 @@ export function createRelayDialer(options: RelayDialerOptions): RelayDialer {
         return first;
       }
     }
-    const keepable = bearer === owner.token;
-    const kept = keepable ? await idle(owner, port, wish, signal) : undefined;
+    const reusable = !fresh && bearer === owner.token;
+    const kept = reusable ? idle(owner, port) : undefined;
     if (kept !== undefined) {
       return kept;
     }
@@ -323,7 +337,7 @@ export function createRelayDialer(options: RelayDialerOptions): RelayDialer {
         throw refusal("node_failed");
       }
       // Others may have come to their end meanwhile.
-      const freed = keepable && waited ? await idle(owner, port, wish, signal) : undefined;
+      const freed = reusable && waited ? idle(owner, port) : undefined;
       return freed ?? (await dial(owner, bearer, port, signal));
     } finally {
       leave();
@@ -336,6 +350,21 @@ export function createRelayDialer(options: RelayDialerOptions): RelayDialer {
   }
 
   return {
+    reuse({ route, credential, passive, fresh }) {
+      const owner = fresh || passive ? undefined : resolver.known(route.id);
+      if (owner?.token === undefined || !isAdmitted(owner, credential)) {
+        return undefined;
+      }
+      const standing = standingOf(owner);
+      if (!standing.woken || !look(owner, standing)) {
+        return undefined;
+      }
+      const lease = idle(owner, route.port);
+      if (lease !== undefined) {
+        counters.lookups.add("cached");
+      }
+      return lease;
+    },
     async open(request, signal) {
       const { id, port } = request.route;
       try {

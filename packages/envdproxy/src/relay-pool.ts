@@ -1,5 +1,5 @@
-import type { Duplex } from "node:stream";
 import type { DropReason } from "./counters.ts";
+import type { GuestRelay, RelayReader } from "./guest-relay.ts";
 import type { Owner } from "./owner-resolver.ts";
 
 /** Options of {@link RelayPool}. */
@@ -9,37 +9,34 @@ export interface RelayPoolOptions {
   /** Idle relays of one sandbox, its ports together. */
   readonly maxPerOwner: number;
   readonly maxIdle: number;
+  /** A clock that never goes back, in milliseconds. */
+  readonly now: () => number;
   /** Told of each idle relay that was closed. */
   readonly onDropped: (why: DropReason) => void;
 }
 
 /** A relay without a request on it. Anything that happens to it makes it unfit. */
-export class IdleRelay {
-  readonly relay: Duplex;
+export class IdleRelay implements RelayReader {
   readonly owner: Owner;
   readonly port: number;
+  readonly relay: GuestRelay;
+  /** When it is not to be kept any longer. */
+  readonly until: number;
   readonly #onDrop: (idle: IdleRelay, why: DropReason) => void;
-  readonly #timer: NodeJS.Timeout;
   #fit = true;
 
   constructor(
     where: { readonly owner: Owner; readonly port: number },
-    relay: Duplex,
-    ms: number,
+    relay: GuestRelay,
+    until: number,
     onDrop: (idle: IdleRelay, why: DropReason) => void,
   ) {
     this.owner = where.owner;
     this.port = where.port;
     this.relay = relay;
+    this.until = until;
     this.#onDrop = onDrop;
-    relay.on("data", this.#onData);
-    relay.on("end", this.#onClosed);
-    relay.on("error", this.#onClosed);
-    relay.on("close", this.#onClosed);
-    relay.resume();
-    this.#timer = setTimeout(this.#onExpired, ms);
-    // Whoever keeps the program running, it is not an idle connection.
-    this.#timer.unref();
+    relay.listen(this);
   }
 
   /** Whether nothing happened to it. */
@@ -47,33 +44,32 @@ export class IdleRelay {
     return this.#fit;
   }
 
-  /** Hands the relay over with nobody listening to it; `undefined` when something happened to it. */
-  begin(): Duplex | undefined {
-    return this.#leave() ? this.relay : undefined;
+  /** Hands the relay over to whoever listens to it next; `undefined` when something happened to it. */
+  begin(): GuestRelay | undefined {
+    const was = this.#fit;
+    this.#fit = false;
+    return was ? this.relay : undefined;
   }
 
   drop(why: DropReason): void {
-    if (this.#leave()) {
+    if (this.#fit) {
+      this.#fit = false;
       this.relay.destroy();
       this.#onDrop(this, why);
     }
   }
 
-  #leave(): boolean {
-    const { relay } = this;
-    const was = this.#fit;
-    this.#fit = false;
-    clearTimeout(this.#timer);
-    relay.off("data", this.#onData);
-    relay.off("end", this.#onClosed);
-    relay.off("error", this.#onClosed);
-    relay.off("close", this.#onClosed);
-    return was;
+  onData(): void {
+    this.drop("spoke");
   }
 
-  readonly #onData = (): void => this.drop("spoke");
-  readonly #onClosed = (): void => this.drop("closed");
-  readonly #onExpired = (): void => this.drop("expired");
+  onEnd(): void {
+    this.drop("closed");
+  }
+
+  onClosed(): void {
+    this.drop("closed");
+  }
 }
 
 /**
@@ -91,11 +87,22 @@ export class RelayPool {
   readonly #stale = new WeakSet<Owner>();
   /** Ports whose guests sent more than they were asked for. */
   readonly #untidy = new WeakMap<Owner, Set<number>>();
+  /** Runs for the first of them to expire; one timer for all, since each waits for a moment only. */
+  #timer: NodeJS.Timeout | undefined;
+  #firstUntil = Number.POSITIVE_INFINITY;
   #closed = false;
 
   constructor(options: RelayPoolOptions) {
     this.#options = options;
   }
+
+  readonly #onDrop = (idle: IdleRelay, why: DropReason): void => {
+    this.#forget(idle);
+    this.#options.onDropped(why);
+    if (why === "spoke") {
+      this.distrust(idle.owner, idle.port);
+    }
+  };
 
   get size(): number {
     return this.#all.size;
@@ -111,20 +118,14 @@ export class RelayPool {
   }
 
   /** Keeps a relay for at most `ms`, or closes it. It must be quiet: nothing sent that is not answered. */
-  keep(owner: Owner, port: number, relay: Duplex, ms: number): void {
+  keep(owner: Owner, port: number, relay: GuestRelay, ms: number): void {
     const keepMs = Math.min(ms, this.#options.idleMs);
     const barred = this.#closed || this.#stale.has(owner) || this.#untidy.get(owner)?.has(port) === true;
-    if (!(keepMs > 0) || barred || relay.destroyed || relay.readableEnded) {
+    if (!(keepMs > 0) || barred || relay.ended) {
       relay.destroy();
       return;
     }
-    const idle = new IdleRelay({ owner, port }, relay, keepMs, (dropped, why) => {
-      this.#forget(dropped);
-      this.#options.onDropped(why);
-      if (why === "spoke") {
-        this.distrust(owner, port);
-      }
-    });
+    const idle = new IdleRelay({ owner, port }, relay, this.#options.now() + keepMs, this.#onDrop);
     const own = this.#byOwner.get(owner);
     if (own === undefined) {
       this.#byOwner.set(owner, [idle]);
@@ -132,6 +133,9 @@ export class RelayPool {
       own.push(idle);
     }
     this.#all.add(idle);
+    if (idle.until < this.#firstUntil) {
+      this.#expireAt(idle.until, keepMs);
+    }
     if (own !== undefined && own.length > this.#options.maxPerOwner) {
       own[0]?.drop("crowded");
     }
@@ -184,17 +188,49 @@ export class RelayPool {
     for (const idle of this.#all) {
       idle.drop("stale");
     }
+    clearTimeout(this.#timer);
   }
+
+  #expireAt(until: number, ms: number): void {
+    clearTimeout(this.#timer);
+    this.#firstUntil = until;
+    this.#timer = setTimeout(this.#onTimer, ms);
+    // Whoever keeps the program running, it is not an idle connection.
+    this.#timer.unref();
+  }
+
+  /** Closes what has expired. What was taken and kept again meanwhile expires later, with the next timer. */
+  readonly #onTimer = (): void => {
+    // Timers run by whole milliseconds, and up to one of them early.
+    const now = this.#options.now() + 1;
+    this.#firstUntil = Number.POSITIVE_INFINITY;
+    let first = Number.POSITIVE_INFINITY;
+    for (const idle of this.#all) {
+      if (idle.until <= now) {
+        idle.drop("expired");
+      } else {
+        first = Math.min(first, idle.until);
+      }
+    }
+    if (first !== Number.POSITIVE_INFINITY) {
+      this.#expireAt(first, first - now + 1);
+    }
+  };
 
   #forget(idle: IdleRelay): void {
     this.#all.delete(idle);
     const own = this.#byOwner.get(idle.owner);
-    const at = own?.lastIndexOf(idle) ?? -1;
-    if (own !== undefined && at >= 0) {
-      own.splice(at, 1);
-      if (own.length === 0) {
-        this.#byOwner.delete(idle.owner);
-      }
+    if (own === undefined) {
+      return;
+    }
+    if (own.at(-1) === idle) {
+      own.pop();
+    } else {
+      const at = own.indexOf(idle);
+      own.splice(at, at < 0 ? 0 : 1);
+    }
+    if (own.length === 0) {
+      this.#byOwner.delete(idle.owner);
     }
   }
 }

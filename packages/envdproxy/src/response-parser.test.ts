@@ -22,7 +22,7 @@ function read(pieces: readonly string[], options: { method?: string; upgrade?: b
       onBody: (piece) => {
         result.body += piece.toString("latin1");
       },
-      onEnd: (trailers) => result.seen.push(`end ${trailers.join("|")}`),
+      onFinish: (trailers) => result.seen.push(`end ${trailers.join("|")}`),
     },
   });
   try {

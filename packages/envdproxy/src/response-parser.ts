@@ -22,11 +22,14 @@ export interface ParserEvents {
   /** A piece of the body: a view of what was fed. */
   onBody(piece: Buffer): void;
   /** The answer is complete. Nothing follows. */
-  onEnd(trailers: RawHeaders): void;
+  onFinish(trailers: RawHeaders): void;
 }
 
 /** Bytes of a chunk's size line, with its extensions. */
 const MAX_LINE_BYTES = 16 * 1024;
+
+const NO_BYTES: Buffer = Buffer.alloc(0);
+const NO_TRAILERS: RawHeaders = [];
 
 const LF = 10;
 const CR = 13;
@@ -52,7 +55,7 @@ export class ResponseParser {
   readonly #upgrade: boolean;
   #state: State = "head";
   /** An unfinished head or line. */
-  #held: Buffer = Buffer.alloc(0);
+  #held: Buffer = NO_BYTES;
   #heldBytes = 0;
   /** How much of it holds no end of a head. */
   #scanned = 0;
@@ -99,7 +102,7 @@ export class ResponseParser {
       this.#keepMs = 0;
     }
     if (this.#heldBytes > 0) {
-      this.#held = Buffer.alloc(0);
+      this.#held = NO_BYTES;
       this.#heldBytes = 0;
     }
   }
@@ -183,15 +186,17 @@ export class ResponseParser {
     if (this.#headBytes > MAX_HEADER_BYTES) {
       throw new BrokenAnswer("the guest's head is too long");
     }
-    const lines = text.split("\n");
-    const match = STATUS_LINE.exec(withoutCr(lines[0] ?? ""));
+    let lineEnd = text.indexOf("\n");
+    const match = STATUS_LINE.exec(withoutCr(lineEnd < 0 ? text : text.slice(0, lineEnd)));
     if (match === null) {
       throw new BrokenAnswer("the guest's status line is no HTTP/1");
     }
     const status = Number(match[2]);
     const headers: string[] = [];
-    for (let i = 1; i < lines.length; i += 1) {
-      pushField(headers, withoutCr(lines[i] ?? ""));
+    while (lineEnd >= 0) {
+      const from = lineEnd + 1;
+      lineEnd = text.indexOf("\n", from);
+      pushField(headers, withoutCr(text.slice(from, lineEnd < 0 ? text.length : lineEnd)));
     }
     const interim = status < 200;
     const empty = interim || this.#method === "HEAD" || status === 204 || status === 304;
@@ -232,7 +237,7 @@ export class ResponseParser {
     this.#keepMs = persistent && clear && this.#state !== "to the end" ? keepMs : 0;
     this.#events.onHead(head);
     if (bodyless) {
-      this.#events.onEnd([]);
+      this.#events.onFinish(NO_TRAILERS);
     }
   }
 
@@ -291,7 +296,7 @@ export class ResponseParser {
 
   #finish(): void {
     this.#state = "over";
-    this.#events.onEnd(this.#trailers);
+    this.#events.onFinish(this.#trailers);
   }
 }
 
