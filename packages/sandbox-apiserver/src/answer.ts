@@ -1,5 +1,6 @@
 import { stringify } from "yaml";
-import { ApiStatusError, statusBody } from "./api-status.ts";
+import { statusBody } from "./api-status.ts";
+import type { ApiStatusError } from "./api-status.ts";
 import type { Negotiated } from "./negotiation.ts";
 
 /** What {@link objectAnswer} adds to an answer. */
@@ -34,5 +35,5 @@ export function statusAnswer(error: ApiStatusError, negotiated: Pick<Negotiated,
 
 /** YAML as JSON would have it: no anchors, absent members left out. */
 function yamlOf(body: object): string {
-  return stringify(JSON.parse(JSON.stringify(body)), { aliasDuplicateObjects: false, lineWidth: 0 });
+  return stringify(JSON.parse(JSON.stringify(body)), { version: "1.1", aliasDuplicateObjects: false, lineWidth: 0 });
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Http2ServerRequest, Http2ServerResponse } from "node:http2";
 import type { HttpBindings, Http2Bindings } from "@hono/node-server";
-import type { InventorySource, Logger, SandboxStore } from "@org/scale";
+import type { Logger, SandboxStore } from "@org/scale";
 import type { Hono } from "hono";
 import type { Authenticator, Authorizer } from "./security.ts";
 
@@ -22,7 +22,6 @@ export interface ServerVersion {
 /** Options of `createApiServer`. */
 export interface ApiServerOptions {
   readonly store: SandboxStore;
-  readonly source: InventorySource;
   readonly authenticator: Authenticator;
   readonly authorizer: Authorizer;
   /** @default silent */

@@ -92,10 +92,20 @@ export function unauthorized(): ApiStatusError {
   return new ApiStatusError({ code: 401, reason: "Unauthorized", message: "Unauthorized" });
 }
 
-/** 403 for a sandbox or all of them. `message` follows the words `is forbidden: `. */
-export function forbidden(message: string, name?: string): ApiStatusError {
-  const subject = name === undefined || name === "" ? QUALIFIED_RESOURCE : `${QUALIFIED_RESOURCE} "${name}"`;
-  const details = ofSandboxes(name);
+/** What a {@link forbidden} request is about. */
+export interface ForbiddenSubject {
+  readonly group: string;
+  readonly resource: string;
+}
+
+/** 403 for a sandbox or all of them, or for another resource. `message` follows the words `is forbidden: `. */
+export function forbidden(
+  message: string,
+  name = "",
+  { group, resource }: ForbiddenSubject = { group: GROUP, resource: RESOURCE },
+): ApiStatusError {
+  const subject = `${resource}.${group}${name === "" ? "" : ` "${name}"`}`;
+  const details = { ...(name !== "" && { name }), group, kind: resource };
   return new ApiStatusError({
     code: 403,
     reason: "Forbidden",

@@ -10,6 +10,8 @@ export type {
   Authorizer,
   Decision,
 } from "./security.ts";
+export { createApiServer } from "./create-api-server.ts";
+export type { ApiEnv, ApiServer, ApiServerOptions, ServerVersion } from "./api-server.ts";
 export { ApiServerError } from "./api-server-error.ts";
 export type { ApiServerErrorCode } from "./api-server-error.ts";
 export { createAuthenticator } from "./auth/authenticator.ts";
