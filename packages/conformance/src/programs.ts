@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 export interface Programs {
   readonly sandboxE2b: string;
   readonly envdProxy: string;
+  readonly apiserverShim: string;
 }
 
 /** Finds the built programs. Throws an error that says what to run when one is missing; `lazily` only when it is used. */
@@ -26,6 +27,10 @@ export function findPrograms({ lazily = false }: { lazily?: boolean } = {}): Pro
     // Only the rows of the mesh need it.
     get envdProxy() {
       return at("envd-proxy");
+    },
+    // Only the suites of Kubernetes need it.
+    get apiserverShim() {
+      return at("apiserver-shim");
     },
   };
 }
