@@ -1,4 +1,5 @@
 import type { X509Certificate } from "node:crypto";
+import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { readCertificate, type Certificate } from "./certificate.ts";
 import type { RawRequest } from "./request-headers.ts";
@@ -79,11 +80,12 @@ export class ConnectionCertificates {
 function socketOf(request: RawRequest): { readonly key: object; readonly tls: TLSSocket } | undefined {
   const session = "stream" in request ? request.stream.session : undefined;
   const { socket } = session ?? request;
-  // A stream that is over has neither.
-  if (socket === undefined || !("getPeerX509Certificate" in socket)) {
-    return undefined;
-  }
-  return { key: session ?? socket, tls: socket };
+  // A stream that is over has none. The proxy only answers to what is asked by its name.
+  return socket !== undefined && isSecure(socket) ? { key: session ?? socket, tls: socket } : undefined;
+}
+
+function isSecure(socket: Socket | TLSSocket): socket is TLSSocket {
+  return typeof Reflect.get(socket, "getPeerX509Certificate") === "function";
 }
 
 function readAll(first: X509Certificate): readonly Certificate[] {
