@@ -1,53 +1,69 @@
-import { existsSync } from "node:fs";
-import { join } from "node:path";
-import type { Flags as E2bFlags } from "@org/e2bcompat";
+import { formatDuration } from "@org/command-line";
+import { KubeInventory } from "@org/kubeinventory";
+import type { ServerVersion } from "@org/sandbox-apiserver";
+import { caFrom, createNodePool, tokenFrom } from "@org/sandboxd-client";
+import { createStore } from "@org/scale";
+import type { Logger } from "@org/scale";
+import { createNodeClients } from "@org/scale/sandboxd";
+import { runWarmPoolDriver } from "@org/warm-pool-driver";
+import { connectCluster, ownNamespace } from "./clusters.ts";
+import type { ClusterPlaces } from "./clusters.ts";
+import type { ShimConfig } from "./flags.ts";
+import { Services } from "./services.ts";
+import { serveSurfaces } from "./surfaces.ts";
 
-/** What the program is configured with. */
-export interface ShimConfig {
-  readonly e2b: E2bFlags;
-  /** Age, against the fleet's newest, at which a node's inventory counts for nothing. */
-  readonly staleAfterMs: number;
+/** Companions of {@link serve}. */
+export interface ServeOptions {
+  /** Starts the drain. */
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  readonly places: ClusterPlaces;
+  readonly version: ServerVersion;
 }
-
-/** Where a cluster's configuration may be, in the order of preference. */
-export interface ClusterPlaces {
-  readonly env: Readonly<Record<string, string | undefined>>;
-  /** The user's home folder. */
-  readonly home: string;
-  /** Folder of the pod's service account. */
-  readonly serviceAccount: string;
-}
-
-/** Folder of a pod's service account. */
-export const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /**
- * Says where the configuration of a cluster is: `KUBECONFIG`, then the pod's service account, then `~/.kube/config`.
- * @throws when there is none; the message says what to set
+ * Serves the aggregated API, and the E2B API if it is on, over the nodes of a cluster, until `signal` aborts. Then the
+ * aggregated API drains, and after it the E2B API. Kube specification §6.
+ * @throws when a file, the cluster or a listener fails at start, or a listener dies later
  */
-export function findCluster({ env, home, serviceAccount }: ClusterPlaces): string {
-  const listed = (env["KUBECONFIG"] ?? "").split(":").filter((path) => path !== "");
-  const [kubeconfig] = listed.filter((path) => existsSync(path));
-  if (kubeconfig !== undefined) return `KUBECONFIG ${kubeconfig}`;
-  if (listed.length > 0) {
-    throw new Error(`KUBECONFIG names no file that exists (${listed.join(", ")}): set it to a kubeconfig`);
+export async function serve(config: ShimConfig, { signal, logger, places, version }: ServeOptions): Promise<void> {
+  const token = await tokenFrom(config.token, config.tokenFile);
+  const ca = await caFrom(config.caFile);
+  const e2b = await config.e2b?.load();
+  await using client = await connectCluster(places, logger);
+  // What drains still needs the inventory.
+  await using services = new Services(signal);
+  try {
+    const { staleAfterMs } = config;
+    const inventory = await services.start((starting) =>
+      KubeInventory.start({ client, signal: starting, staleAfterMs, logger }),
+    );
+    const nodes = inventory.listNodes();
+    const staleAfter = formatDuration(staleAfterMs);
+    logger.info(
+      { func: "main.run", cluster: client.config.source, nodes, staleAfter },
+      `kube inventory up nodes=[${nodes.join(" ")}] staleAfter=${staleAfter}`,
+    );
+    // Claims and pools keep separate connections: hung ones must not hold up a claim.
+    await using routing = createNodePool({ ca });
+    await using driving = createNodePool({ ca });
+    const store = createStore(inventory, { clients: createNodeClients({ token, pool: routing }), logger });
+    if (config.driver !== undefined) {
+      const driver = runWarmPoolDriver({
+        client,
+        source: inventory,
+        nodes: { pool: driving, token },
+        namespace: await ownNamespace(places),
+        syncIntervalMs: config.driver.syncIntervalMs,
+        signal: services.draining,
+        logger,
+      });
+      services.add("warm-pool driver", driver);
+    }
+    await serveSurfaces({ config, inventory, store, e2b, services, places, version, logger });
+    await services.done();
+  } catch (error) {
+    // A signal during start-up ends the program as it should.
+    if (!signal.aborted) throw error;
   }
-  const host = env["KUBERNETES_SERVICE_HOST"] ?? "";
-  if (host !== "" && existsSync(join(serviceAccount, "token"))) return `the service account of this pod (${host})`;
-  const file = join(home, ".kube", "config");
-  if (existsSync(file)) return file;
-  throw new Error(
-    "no Kubernetes cluster is configured: set KUBECONFIG to a kubeconfig, run in a pod with a service account, or create ~/.kube/config",
-  );
-}
-
-/**
- * Refuses to serve. This version has the inventory rules of the cluster side and no API server.
- * @throws always, naming the cluster configuration that was found, or what to set when there is none
- */
-export function refuse(places: ClusterPlaces): never {
-  const found = findCluster(places);
-  throw new Error(
-    `found a cluster in ${found}, but serving the aggregated API is not part of this version: run sandbox-e2b over the nodes' own mesh`,
-  );
 }

@@ -1,68 +1,77 @@
-import { durationMs, formatDuration, nodeTokenOptions, textOf, UsageError } from "@org/command-line";
-import type { FlagOption, FlagOptions, FlagValues, ProgramSpec } from "@org/command-line";
+import { formatDuration, meshOptions, nodeTokenOptions, textOf, UsageError } from "@org/command-line";
+import type { CommandCall, FlagOptions, FlagValues, ProgramSpec } from "@org/command-line";
 import { Flags as E2bFlags } from "@org/e2bcompat";
 import { DEFAULT_STALE_AFTER_MS } from "@org/kubeinventory";
-import type { ShimConfig } from "./compose.ts";
+import { authConfig, authOptions } from "./auth-flags.ts";
+import type { AuthConfig } from "./auth-flags.ts";
+import { durationOf, refuseSet, text, toggle } from "./flag-kinds.ts";
+import { servingConfig, servingOptions } from "./serving-flags.ts";
+import type { ServingConfig } from "./serving-flags.ts";
+
+/** Everything the program is configured with. */
+export interface ShimConfig {
+  /** A secret. */
+  readonly token: string;
+  readonly tokenFile: string;
+  readonly caFile: string;
+  /** Age, against the fleet's newest, at which a node's inventory counts for nothing. */
+  readonly staleAfterMs: number;
+  readonly uniqueNames: boolean;
+  /** Absent: the driver is off. */
+  readonly driver: { readonly syncIntervalMs: number } | undefined;
+  /** Absent: the E2B API is off. */
+  readonly e2b: E2bFlags | undefined;
+  readonly serving: ServingConfig;
+  readonly auth: AuthConfig;
+}
 
 const FLEET = "Fleet:";
-const SERVING = "Secure serving:";
-const AUTH = "Authentication and authorization:";
+const GENERIC = "Debugging:";
 
-const text = (group: string, value: string, describe: string): FlagOption => ({
-  type: "string",
-  default: value,
-  group,
-  describe,
-});
-const toggle = (group: string, value: boolean, describe: string): FlagOption => ({
-  type: "boolean",
-  default: value,
-  group,
-  describe,
-});
+const DEFAULT_SYNC_INTERVAL_MS = 5000;
 
 const fleetOptions: FlagOptions = {
+  ...nodeTokenOptions,
+  "sandboxd-ca-file": text(
+    "Nodes:",
+    "",
+    meshOptions["sandboxd-ca-file"]?.describe ?? "PEM certificates that nodes are verified against",
+  ),
   "inventory-stale-after": text(
     FLEET,
     formatDuration(DEFAULT_STALE_AFTER_MS),
     "Drop a node whose inventory is this much older than the fleet's newest; 0 stands for the default",
+  ),
+  "unique-sandbox-names": toggle(
+    FLEET,
+    false,
+    "Refuse to create a Sandbox of a name that is held, with 409; otherwise a second one is claimed",
   ),
   "enable-warm-pool-driver": toggle(FLEET, true, "Set the nodes' pools from SandboxWarmPool objects"),
   "warm-pool-sync-interval": text(FLEET, "0s", "Time between two runs of the driver; 0 stands for 5s"),
   "enable-e2b-api": toggle(FLEET, false, "Serve the E2B API as well"),
 };
 
-const servingOptions: FlagOptions = {
-  "bind-address": text(SERVING, "0.0.0.0", "Address of the aggregated API"),
-  "secure-port": {
-    type: "number",
-    default: 6443,
-    group: SERVING,
-    describe: "Port of the aggregated API; 0 does not serve it",
-  },
-  "cert-dir": text(SERVING, "apiserver.local.config/certificates", "Folder of a self-made certificate"),
-  "tls-cert-file": text(SERVING, "", "Certificate of the aggregated API"),
-  "tls-private-key-file": text(SERVING, "", "Private key of the certificate"),
+/** Flags that other extension servers have and this one refuses, so that nobody relies on them. */
+const refusedOptions: FlagOptions = {
+  profiling: toggle(
+    GENERIC,
+    false,
+    "Refused: there is no /debug/pprof; start node with --inspect or --cpu-prof instead",
+  ),
+  "contention-profiling": toggle(GENERIC, false, "Refused, as profiling"),
+  "debug-socket-path": text(GENERIC, "", "Refused, as profiling"),
+  "enable-priority-and-fairness": toggle(
+    GENERIC,
+    false,
+    "Refused: requests are limited by number, as 400 reads and 200 writes at once",
+  ),
 };
 
-const authOptions: FlagOptions = {
-  "authentication-kubeconfig": text(AUTH, "", "Kubeconfig for token reviews; empty is the in-cluster one, if any"),
-  "authorization-kubeconfig": text(AUTH, "", "Kubeconfig for access reviews; empty is the in-cluster one, if any"),
-  "authentication-token-webhook-cache-ttl": text(AUTH, "10s", "How long a token review counts"),
-  "authorization-webhook-cache-authorized-ttl": text(AUTH, "10s", "How long a granted access review counts"),
-  "authorization-webhook-cache-unauthorized-ttl": text(AUTH, "10s", "How long a refused access review counts"),
-  "authorization-always-allow-paths": text(AUTH, "/healthz,/readyz,/livez", "Paths that need no authorization"),
-  "client-ca-file": text(AUTH, "", "Certificate authority of client certificates"),
-  "requestheader-client-ca-file": text(AUTH, "", "Certificate authority of the front proxy"),
-  "requestheader-allowed-names": text(AUTH, "", "Common names the front proxy may have; empty allows all"),
-};
-
-const DURATIONS = [
-  "inventory-stale-after",
-  "warm-pool-sync-interval",
-  "authentication-token-webhook-cache-ttl",
-  "authorization-webhook-cache-authorized-ttl",
-  "authorization-webhook-cache-unauthorized-ttl",
+/** Flags that count for nothing while what they belong to is off. */
+const DEPENDENT: readonly { readonly prefix: string; readonly on: string }[] = [
+  { prefix: "e2b-", on: "enable-e2b-api" },
+  { prefix: "warm-pool-", on: "enable-warm-pool-driver" },
 ];
 
 /** Commands and flags of the program. */
@@ -74,7 +83,14 @@ export function programSpec(version: string): ProgramSpec {
     commands: {
       $0: {
         describe: "Kubernetes aggregated API over a fleet of sandboxd nodes",
-        options: { ...nodeTokenOptions, ...fleetOptions, ...servingOptions, ...authOptions, ...E2bFlags.options() },
+        options: { ...fleetOptions, ...servingOptions, ...authOptions, ...E2bFlags.options(), ...refusedOptions },
+        examples: [
+          ["apiserver-shim --sandboxd-token-file=token", "In a pod: the aggregated API on :6443"],
+          [
+            "KUBECONFIG=admin.yaml apiserver-shim --authentication-kubeconfig=admin.yaml --authorization-kubeconfig=admin.yaml --sandboxd-token-file=token",
+            "Outside of the cluster",
+          ],
+        ],
       },
     },
   };
@@ -82,20 +98,38 @@ export function programSpec(version: string): ProgramSpec {
 
 /**
  * The program's configuration out of its flags.
- * @throws an error with the code `invalid_flag`, or UsageError, for a value that cannot be read
+ * @throws an error with the code `invalid_flag`, or UsageError, for a value that cannot be read, and for a flag that
+ * would count for nothing
  */
-export function shimConfig(values: FlagValues): ShimConfig {
-  for (const flag of DURATIONS) {
-    const ms = durationMs(textOf(values, flag));
-    if (ms === undefined || ms < 0) {
-      throw new UsageError(
-        `invalid value ${JSON.stringify(textOf(values, flag))} for --${flag}: want a duration such as 90s`,
-      );
+export function shimConfig({ values, sources }: Pick<CommandCall, "values" | "sources">): ShimConfig {
+  for (const { prefix, on } of DEPENDENT) {
+    const idle = Object.entries(sources).find(([flag, source]) => flag.startsWith(prefix) && source !== "default");
+    if (idle !== undefined && values[on] !== true) {
+      throw new UsageError(`--${idle[0]} counts for nothing without --${on}: set that, or leave it out`);
     }
   }
-  if ((textOf(values, "tls-cert-file") === "") !== (textOf(values, "tls-private-key-file") === "")) {
-    throw new UsageError("--tls-cert-file and --tls-private-key-file must be set together");
-  }
-  const staleAfterMs = durationMs(textOf(values, "inventory-stale-after"));
-  return { e2b: E2bFlags.from(values), staleAfterMs: staleAfterMs || DEFAULT_STALE_AFTER_MS };
+  refuseSet(values, "profiling", "there is no /debug/pprof; start node with --inspect or --cpu-prof instead");
+  refuseSet(values, "contention-profiling", "there is no /debug/pprof; start node with --inspect instead");
+  refuseSet(values, "debug-socket-path", "there is no /debug/pprof; start node with --inspect instead");
+  refuseSet(
+    values,
+    "enable-priority-and-fairness",
+    "requests are limited by number, as 400 reads and 200 writes at once",
+  );
+  return {
+    token: textOf(values, "sandboxd-token"),
+    tokenFile: textOf(values, "sandboxd-token-file"),
+    caFile: textOf(values, "sandboxd-ca-file"),
+    staleAfterMs: durationOf(values, "inventory-stale-after") || DEFAULT_STALE_AFTER_MS,
+    uniqueNames: values["unique-sandbox-names"] === true,
+    driver: driverConfig(values),
+    e2b: values["enable-e2b-api"] === true ? E2bFlags.from(values) : undefined,
+    serving: servingConfig(values),
+    auth: authConfig(values),
+  };
+}
+
+function driverConfig(values: FlagValues): ShimConfig["driver"] {
+  const syncIntervalMs = durationOf(values, "warm-pool-sync-interval") || DEFAULT_SYNC_INTERVAL_MS;
+  return values["enable-warm-pool-driver"] === true ? { syncIntervalMs } : undefined;
 }
