@@ -57,6 +57,7 @@ describe("a limit of open relays", () => {
     const held = ask(proxy, "sb_a", "/hold");
     await eventually("it is asked", () => guest.sockets.size === 1);
     expect(await ask(proxy, "sb_b")).toMatchObject({ status: 429 });
+    expect(await ask(proxy, "sb_b", "/health")).toMatchObject({ status: 429 });
     guest.release();
     expect(await held).toMatchObject({ status: 200 });
     expect(await ask(proxy, "sb_b")).toMatchObject({ status: 200 });

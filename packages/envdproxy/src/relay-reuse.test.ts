@@ -213,7 +213,7 @@ describe("a relay that answered in full", () => {
     expect(guest.heard.at(-1)?.join("")).toMatch(connection);
   });
 
-  it("is not used where the node judges tokens itself", async () => {
+  it("is not kept where the node judges tokens itself", async () => {
     await using guest = await scripted([OK]);
     await using run = await proxyTo(guest);
     run.store.put("sb_a", { token: undefined, ports: { 49983: guest.port } });
@@ -221,6 +221,7 @@ describe("a relay that answered in full", () => {
       expect(await run.ask("GET /")).toMatchObject({ status: 200 });
     }
     expect(run.store.count("dial")).toBe(2);
+    expect(run.proxy.handler.counters.relaysIdle()).toBe(0);
   });
 });
 
