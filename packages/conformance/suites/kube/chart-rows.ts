@@ -6,22 +6,24 @@ import { parse } from "yaml";
 
 import type { HarnessRow } from "../../src/harness-rows.ts";
 import { argsOf, at, Chart, CHART, type Members, NAMESPACE, objectOf, templateArgs, WITH_E2B } from "./chart.ts";
+import type { Programs } from "../../src/programs.ts";
 import { CERTIFICATES, DEFAULT_OBJECTS, E2B_OBJECTS, PERMISSIONS, VALUES } from "./chart-expectations.ts";
 import { resourceDefinition } from "./chart-definition.ts";
+import { chartProgramRow } from "./chart-programs.ts";
 
 const RBAC = "rbac.authorization.k8s.io/v1";
 const PROXY = "sandbox-envd-proxy";
 
-/** KC1 to KC12: the chart, rendered by helm and held against what is promised, field by field. */
-export function chartRows(): readonly HarnessRow[] {
+/** KC1 to KC13: the chart, rendered by helm and held against what is promised, field by field. */
+export function chartRows(programs: Programs): readonly HarnessRow[] {
   const chart = new Chart();
   return [
     {
       id: "KC1",
       title: "helm lint finds nothing, and every helm renders the same objects",
       run: async () => {
-        const programs = await chart.helms();
-        const [first, ...others] = await Promise.all(programs.map((program) => chart.render(WITH_E2B, program)));
+        const helms = await chart.helms();
+        const [first, ...others] = await Promise.all(helms.map((one) => chart.render(WITH_E2B, one)));
         for (const other of others) {
           assert.deepEqual(other, first);
         }
@@ -358,6 +360,7 @@ export function chartRows(): readonly HarnessRow[] {
         assert.notDeepEqual(checksum(other), checksum(rendered));
       },
     },
+    chartProgramRow(chart, programs),
   ];
 }
 
