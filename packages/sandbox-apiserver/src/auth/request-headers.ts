@@ -128,8 +128,3 @@ function secretNames(names: readonly RemoteHeaderNames[]): (name: string) => boo
     return exact.has(lower) || prefixes.some((prefix) => lower.startsWith(prefix));
   };
 }
-
-/** Whether a request wants to be taken for somebody else's: `Impersonate-User`, `-Group`, `-Uid`, `-Extra-…`. */
-export function asksImpersonation({ rawHeaders }: Pick<RawRequest, "rawHeaders">): boolean {
-  return rawHeaders.some((name, at) => at % 2 === 0 && name.toLowerCase().startsWith("impersonate-"));
-}

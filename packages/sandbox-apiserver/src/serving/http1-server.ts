@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { ApiServer } from "../api-server.ts";
 import { answerRaw, faultAnswer, type RequestFault } from "./last-words.ts";
-import { HEAD_TIMEOUT_MS, IDLE_TIMEOUT_MS, MAX_HEADER_BYTES, REQUEST_TIMEOUT_MS, STALL_TIMEOUT_MS } from "./limits.ts";
+import { MAX_HEADER_BYTES, SERVING_TIMES, type ServingTimes } from "./limits.ts";
 import type { OpenConnections } from "./open-connections.ts";
 
 interface Exchange {
@@ -12,20 +12,25 @@ interface Exchange {
 }
 
 /** An HTTP/1.1 server for connections that are handed to it. */
-export function http1Server(api: Pick<ApiServer, "listener">, open: OpenConnections, isEnding: () => boolean): Server {
+export function http1Server(
+  api: Pick<ApiServer, "listener">,
+  open: OpenConnections,
+  isEnding: () => boolean,
+  times: ServingTimes = SERVING_TIMES,
+): Server {
   const server = createServer({
     maxHeaderSize: MAX_HEADER_BYTES,
-    headersTimeout: HEAD_TIMEOUT_MS,
+    headersTimeout: times.headMs,
     // Counts until the request is complete. A watch is at once, and its answer may take for ever.
-    requestTimeout: REQUEST_TIMEOUT_MS,
-    keepAliveTimeout: IDLE_TIMEOUT_MS,
-    connectionsCheckingInterval: 2000,
+    requestTimeout: times.requestMs,
+    keepAliveTimeout: times.idleMs,
+    connectionsCheckingInterval: Math.min(2000, times.headMs),
     // The answer of Node has no body.
     requireHostHeader: false,
   });
   // A list that ends early would take groups away from a user.
   server.maxHeadersCount = 0;
-  server.timeout = STALL_TIMEOUT_MS;
+  server.timeout = times.stallMs;
   const latest = new WeakMap<Duplex, Exchange>();
 
   function serve(request: IncomingMessage, response: ServerResponse): void {

@@ -9,22 +9,27 @@ import type {
 import type { ApiServer } from "../api-server.ts";
 import { faultAnswer, type RequestFault } from "./last-words.ts";
 import {
-  HEAD_TIMEOUT_MS,
-  IDLE_TIMEOUT_MS,
   LINGER_MS,
-  MAX_HEADER_BYTES,
   MAX_HEADER_LINES,
-  REQUEST_TIMEOUT_MS,
+  MAX_HEADER_LIST_BYTES,
   RESET_BURST,
   RESETS_PER_SECOND,
+  SERVING_TIMES,
   SESSION_MEGABYTES,
-  STALL_TIMEOUT_MS,
   STREAM_WINDOW,
+  type ServingTimes,
 } from "./limits.ts";
 import type { OpenConnections } from "./open-connections.ts";
 
+const LARGEST_WINDOW = 2 ** 31 - 1;
+
 /** An HTTP/2 server for connections that are handed to it. */
-export function http2Server(api: Pick<ApiServer, "listener">, open: OpenConnections, maxStreams: number): Http2Server {
+export function http2Server(
+  api: Pick<ApiServer, "listener">,
+  open: OpenConnections,
+  maxStreams: number,
+  times: ServingTimes = SERVING_TIMES,
+): Http2Server {
   const server = createServer({
     maxSessionMemory: SESSION_MEGABYTES,
     maxHeaderListPairs: MAX_HEADER_LINES,
@@ -33,13 +38,16 @@ export function http2Server(api: Pick<ApiServer, "listener">, open: OpenConnecti
     settings: {
       initialWindowSize: STREAM_WINDOW,
       maxConcurrentStreams: maxStreams,
-      maxHeaderListSize: MAX_HEADER_BYTES,
+      maxHeaderListSize: MAX_HEADER_LIST_BYTES,
       enablePush: false,
     },
   });
-  server.on("session", (session) => watchSession(session, open));
+  server.on("session", (session) => {
+    session.setLocalWindowSize(Math.min(STREAM_WINDOW * maxStreams, LARGEST_WINDOW));
+    watchSession(session, open, times);
+  });
   server.on("sessionError", () => undefined);
-  server.on("stream", watchStream);
+  server.on("stream", (stream) => watchStream(stream, times));
   server.on("request", (request: Http2ServerRequest, response: Http2ServerResponse) => {
     const over = open.begin();
     response.once("close", over);
@@ -61,14 +69,14 @@ function refuse(response: Http2ServerResponse, fault: RequestFault): void {
 }
 
 /** Ends a connection that says nothing of use, whatever pings it sends. */
-function watchSession(session: ServerHttp2Session, open: OpenConnections): void {
+function watchSession(session: ServerHttp2Session, open: OpenConnections, times: ServingTimes): void {
   open.sessions.add(session);
   session.on("error", () => undefined);
   let streams = 0;
-  let timer = setTimeout(() => session.destroy(), HEAD_TIMEOUT_MS);
+  let timer = setTimeout(() => session.destroy(), times.headMs);
   const rest = (): void => {
     clearTimeout(timer);
-    timer = setTimeout(() => session.destroy(), IDLE_TIMEOUT_MS);
+    timer = setTimeout(() => session.destroy(), times.idleMs);
   };
   session.once("remoteSettings", () => {
     if (streams === 0) {
@@ -92,7 +100,7 @@ function watchSession(session: ServerHttp2Session, open: OpenConnections): void 
 }
 
 /** Takes back a request whose body does not come, and an answer that nobody takes. */
-function watchStream(stream: ServerHttp2Stream): void {
+function watchStream(stream: ServerHttp2Stream, times: ServingTimes): void {
   stream.on("error", () => undefined);
   const late = stream.endAfterHeaders
     ? undefined
@@ -100,8 +108,8 @@ function watchStream(stream: ServerHttp2Stream): void {
         if (!stream.readableEnded) {
           stream.close(constants.NGHTTP2_CANCEL);
         }
-      }, REQUEST_TIMEOUT_MS);
-  stream.setTimeout(STALL_TIMEOUT_MS, () => {
+      }, times.requestMs);
+  stream.setTimeout(times.stallMs, () => {
     if (stream.writableLength > 0) {
       stream.close(constants.NGHTTP2_CANCEL);
     }

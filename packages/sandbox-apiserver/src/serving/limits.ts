@@ -1,21 +1,31 @@
-/** A TLS handshake, the preface of HTTP/2 and the head of a request may take so long, in milliseconds. */
-export const HEAD_TIMEOUT_MS = 10_000;
-/** A whole request with its body, in milliseconds. Answers, watches above all, have no limit. */
-export const REQUEST_TIMEOUT_MS = 60_000;
-/** How long a client may take nothing of an answer that is there for it, in milliseconds. */
-export const STALL_TIMEOUT_MS = 60_000;
-/**
- * How long a connection is kept without a request, in milliseconds. Clients in Go keep theirs for 90 s and do not repeat a
- * POST that met a closed one.
- */
-export const IDLE_TIMEOUT_MS = 120_000;
+/** How long a client may take, in milliseconds. */
+export interface ServingTimes {
+  /** For a TLS handshake, the preface of HTTP/2 and the head of a request. */
+  readonly headMs: number;
+  /** For a whole request with its body. Answers, watches above all, have no limit. */
+  readonly requestMs: number;
+  /** Without taking anything of an answer that is there for it. */
+  readonly stallMs: number;
+  /**
+   * Without a request. Clients in Go keep idle connections for 90 s and do not repeat a POST that met a closed one, so
+   * that ours must be kept for longer.
+   */
+  readonly idleMs: number;
+}
+
+export const SERVING_TIMES: ServingTimes = { headMs: 10_000, requestMs: 60_000, stallMs: 60_000, idleMs: 120_000 };
 /** Groups and extras of users travel in headers. */
 export const MAX_HEADER_BYTES = 131_072;
 export const MAX_HEADER_LINES = 8192;
+/** HTTP/2 counts 32 bytes more for each line (RFC 9113 §6.5.2). */
+export const MAX_HEADER_LIST_BYTES: number = MAX_HEADER_BYTES + 32 * MAX_HEADER_LINES;
 /** Streams of one HTTP/2 connection at once: an API server sends all of its clients' requests through a few. */
 export const MAX_STREAMS = 250;
-/** What HTTP/2 takes of a body before it is read, in bytes. */
-export const STREAM_WINDOW = 262_144;
+/**
+ * What HTTP/2 takes of a body before it is read, in bytes. The connection takes as much of all its streams together: one
+ * whose body nobody reads yet must not keep back those of others.
+ */
+export const STREAM_WINDOW = 65_535;
 /** Room of one HTTP/2 connection for what waits, in megabytes. */
 export const SESSION_MEGABYTES = 32;
 /** Streams that a client may open only to take them back: so many at once, and so many each second from then on. */

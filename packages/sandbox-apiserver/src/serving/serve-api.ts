@@ -6,7 +6,7 @@ import { ApiServerError } from "../api-server-error.ts";
 import type { ClientTrust } from "../auth/client-trust.ts";
 import { http1Server } from "./http1-server.ts";
 import { http2Server } from "./http2-server.ts";
-import { HEAD_TIMEOUT_MS, LINGER_MS, MAX_STREAMS } from "./limits.ts";
+import { LINGER_MS, MAX_STREAMS, SERVING_TIMES } from "./limits.ts";
 import { OpenConnections } from "./open-connections.ts";
 import { selfSignedPair, type CertificateFiles } from "./self-signed-pair.ts";
 import { ServingContexts, type NamedCertificate } from "./serving-contexts.ts";
@@ -74,7 +74,7 @@ export async function serveApi(
       // Whose certificate it is, and for what it counts, is judged for each request by the authorities it needs.
       rejectUnauthorized: false,
       ALPNProtocols: speaksHttp2 ? ["h2", "http/1.1"] : ["http/1.1"],
-      handshakeTimeout: HEAD_TIMEOUT_MS,
+      handshakeTimeout: SERVING_TIMES.headMs,
       SNICallback: (name, done) => done(null, contexts.named(name)),
       noDelay: true,
       keepAlive: true,

@@ -37,13 +37,13 @@ export class ManualTiming implements Timing {
 
   /** Lets what was begun go on until it waits for something, then lets the soonest wait be over, until `settled`. */
   async run(settled: Promise<unknown>): Promise<void> {
-    let over = false;
+    const state = { over: false };
     const end = (): void => {
-      over = true;
+      state.over = true;
     };
     settled.then(end, end);
     await turn();
-    while (!over) {
+    while (!state.over) {
       this.pass(this.waits[0] ?? 0);
       await turn();
     }
