@@ -17,6 +17,7 @@ const mayImport = {
   e2bcompat: ["scale", "sandbox-address", "envd-client"],
   envdproxy: ["scale", "sandbox-address"],
   envd: ["sandboxd-client", "envd-client"],
+  console: ["scale", "sandbox-address"],
   doctor: ["sandboxd-client", "envd-client", "certificates"],
   devnode: ["envd", "sandboxd-client", "envd-client"],
 };

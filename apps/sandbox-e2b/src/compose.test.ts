@@ -3,6 +3,7 @@ import { request } from "node:http";
 import { connect, createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { Flags as ConsoleFlags } from "@org/console";
 import { Flags as E2bFlags } from "@org/e2bcompat";
 import { bindListener, Flags as ProxyFlags } from "@org/envdproxy";
 import type { Logger } from "@org/scale";
@@ -42,6 +43,7 @@ function configOf(values: Readonly<Record<string, unknown>>, mesh: Partial<Servi
     ...mesh,
     e2b: E2bFlags.from(all),
     proxy: ProxyFlags.from(all, "envd-proxy-"),
+    console: ConsoleFlags.from(all),
   };
 }
 
@@ -113,6 +115,31 @@ describe("serving", () => {
     await using running = await run(configOf({}, { seeds: [node.address] }));
     expect(running.at.proxy).toBeUndefined();
     expect(running.logger.lines.map((line) => line.message).join("\n")).not.toContain("serving envd-proxy");
+  });
+
+  test("the console is off without an address, and otherwise has a login of its own", async () => {
+    await using folder = await scratchFolder();
+    await using node = await fakeNode();
+    const credential = join(folder.path, "credential");
+    await writeFile(credential, "a-credential-of-the-console\n");
+    await using without = await run(configOf({}, { seeds: [node.address] }));
+    expect(without.at.console).toBeUndefined();
+    const flags = { "console-bind-address": "127.0.0.1:0", "console-credential-file": credential };
+    await using running = await run(configOf(flags, { seeds: [node.address] }));
+    await fetch(`http://${running.at.api}/health`);
+    const url = `http://${running.at.console}/data`;
+    expect((await fetch(url)).status).toBe(401);
+    const headers = { authorization: "Bearer a-credential-of-the-console" };
+    const data = (await (await fetch(url, { headers })).json()) as { nodes: unknown[]; history: unknown[] };
+    expect(data.nodes).toEqual([{ node: node.address, running: 0, paused: 0, warm: 1, target: 1 }]);
+    expect(data.history).toBeInstanceOf(Array);
+  });
+
+  test.each([
+    ["without a credential", {}, /needs a credential: set --console-credential-file/],
+    ["with a file that is missing", { "console-credential-file": "/no/such/file" }, /read console credential file/],
+  ])("a console %s does not start", async (_name, flags, message) => {
+    await expect(prepare(configOf({ "console-bind-address": "127.0.0.1:0", ...flags }))).rejects.toThrow(message);
   });
 
   test("polls and claims use different connections", async () => {

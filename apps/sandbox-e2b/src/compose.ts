@@ -1,8 +1,10 @@
 import type { AddressInfo } from "node:net";
 import { formatDuration } from "@org/command-line";
 import type { MeshFlags } from "@org/command-line";
+import { createConsole } from "@org/console";
+import type { Flags as ConsoleFlags } from "@org/console";
 import { createServer } from "@org/e2bcompat";
-import type { E2bServer, Flags as E2bFlags, LoadedFlags, ServeOptions as ApiServeOptions } from "@org/e2bcompat";
+import type { Flags as E2bFlags, LoadedFlags } from "@org/e2bcompat";
 import { bindListener, createProxy } from "@org/envdproxy";
 import type { Flags as ProxyFlags, Listener } from "@org/envdproxy";
 import { MeshInventory } from "@org/meshinventory";
@@ -11,11 +13,13 @@ import { caFrom, createNodePool, tokenFrom } from "@org/sandboxd-client";
 import { createStore } from "@org/scale";
 import type { Logger } from "@org/scale";
 import { createNodeClients } from "@org/scale/sandboxd";
+import { Registry } from "prom-client";
 
 /** Everything the service is configured with. */
 export interface ServiceConfig extends MeshFlags {
   readonly e2b: E2bFlags;
   readonly proxy: ProxyFlags;
+  readonly console: ConsoleFlags;
 }
 
 /** A configuration whose files were read and checked. */
@@ -25,12 +29,15 @@ export interface PreparedService {
   /** Certificates that nodes are verified against, instead of the system's. */
   readonly ca: string | undefined;
   readonly e2b: LoadedFlags;
+  /** What people log in to the console with; `undefined` without one. A secret. */
+  readonly consoleCredential: string | undefined;
 }
 
 /** Where the two surfaces are reached, as bound. */
 export interface ServingAddresses {
   readonly api: string;
   readonly proxy: string | undefined;
+  readonly console: string | undefined;
 }
 
 /** Companions of {@link serve}. */
@@ -42,6 +49,8 @@ export interface ServeOptions {
   readonly listener?: Listener | undefined;
   /** Where the API listens: the first of these that is free. Otherwise its flag decides. */
   readonly apiAddresses?: readonly string[] | undefined;
+  /** The same of the console. */
+  readonly consoleAddresses?: readonly string[] | undefined;
   /** Called once both surfaces answer. A failure ends the service. */
   readonly onServing?: ((at: ServingAddresses) => Promise<void>) | undefined;
 }
@@ -52,7 +61,8 @@ export async function prepare(config: ServiceConfig): Promise<PreparedService> {
   const ca = await caFrom(config.caFile);
   const e2b = await config.e2b.load();
   await config.proxy.load();
-  return { config, token, ca, e2b };
+  const consoleCredential = await config.console.load();
+  return { config, token, ca, e2b, consoleCredential };
 }
 
 /**
@@ -60,7 +70,8 @@ export async function prepare(config: ServiceConfig): Promise<PreparedService> {
  * each within ten seconds.
  * @throws when the mesh or a listener fails at start, or a listener dies later
  */
-export async function serve({ config, token, ca, e2b }: PreparedService, options: ServeOptions): Promise<void> {
+export async function serve(prepared: PreparedService, options: ServeOptions): Promise<void> {
+  const { config, token, ca, e2b } = prepared;
   const { logger } = options;
   const stop = new AbortController();
   const onSignal = (): void => stop.abort();
@@ -77,31 +88,47 @@ export async function serve({ config, token, ca, e2b }: PreparedService, options
     logMeshUp(logger, seeds, inventory.listNodes(), pollIntervalMs);
     const store = createStore(inventory, { clients: createNodeClients({ token, pool: routing }), logger });
     const { proxyOptions } = config.proxy;
-    const { registry } = proxyOptions;
+    const credential = prepared.consoleCredential;
+    const registry = proxyOptions.registry ?? (credential === undefined ? undefined : new Registry());
     const server = createServer(store, { ...e2b.serverOptions(inventory), logger, registry });
     const { domain, envdSecret } = e2b;
     const isReady = (): boolean => inventory.listNodes().length > 0;
     const proxy = createProxy({ store, domain, envdSecret, ready: isReady, logger, ...proxyOptions });
-    const up = Promise.withResolvers<AddressInfo | undefined>();
+    using page =
+      credential === undefined ? undefined : createConsole({ inventory, store, credential, registry, logger });
     const { signal } = stop;
-    const addresses = options.apiAddresses ?? [e2b.bindAddress];
-    const api = serveApi(server, addresses, { signal, onListening: up.resolve });
-    api.then(() => up.resolve(undefined), up.reject);
-    const data = up.promise.then((address) =>
+    const apiAt = Promise.withResolvers<string | undefined>();
+    const onListening = ({ address, port }: AddressInfo): void => apiAt.resolve(formatAddress(address, port));
+    const api = atFirstFree(options.apiAddresses ?? [e2b.bindAddress], (address) =>
+      server.serve(address, { signal, onListening }),
+    );
+    api.then(() => apiAt.resolve(undefined), apiAt.reject);
+    const data = apiAt.promise.then((address) =>
       address === undefined || listener === undefined
         ? untilAborted(signal)
         : config.proxy.serve(listener, proxy, { signal }),
     );
-    const ready = up.promise.then((address) =>
-      address === undefined
+    const pageAt = Promise.withResolvers<string | undefined>();
+    const watching =
+      page === undefined
         ? undefined
-        : options.onServing?.({ api: formatAddress(address.address, address.port), proxy: listener?.address }),
+        : atFirstFree(options.consoleAddresses ?? [config.console.bindAddress], (address) =>
+            page.serve(address, { signal, onListening: pageAt.resolve }),
+          );
+    (watching ?? Promise.resolve()).then(() => pageAt.resolve(undefined), pageAt.reject);
+    const ready = Promise.all([apiAt.promise, pageAt.promise]).then(([at, consoleAt]) =>
+      at === undefined ? undefined : options.onServing?.({ api: at, proxy: listener?.address, console: consoleAt }),
     );
+    const services = [
+      lasting("API", api, signal),
+      lasting("data plane", data, signal),
+      lasting("console", watching ?? untilAborted(signal), signal),
+    ];
     try {
-      await Promise.all([lasting("API", api, signal), lasting("data plane", data, signal), ready]);
+      await Promise.all([...services, ready]);
     } catch (error) {
       stop.abort();
-      await Promise.allSettled([api, data]);
+      await Promise.allSettled(services);
       throw error;
     }
   } catch (error) {
@@ -133,10 +160,11 @@ function bindProxy(flags: ProxyFlags): Promise<Listener | undefined> {
   return flags.bindAddress === "" ? Promise.resolve(undefined) : bindListener(flags.bindAddress);
 }
 
-async function serveApi(server: E2bServer, addresses: readonly string[], options: ApiServeOptions): Promise<void> {
+/** Serves at the first of the addresses that nobody else has. */
+async function atFirstFree(addresses: readonly string[], listen: (address: string) => Promise<void>): Promise<void> {
   for (const [index, address] of addresses.entries()) {
     try {
-      return await server.serve(address, options);
+      return await listen(address);
     } catch (error) {
       if (index === addresses.length - 1 || !isAddressInUse(error)) throw error;
     }

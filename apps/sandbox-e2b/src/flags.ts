@@ -1,5 +1,6 @@
 import { meshFlags, meshOptions, UsageError } from "@org/command-line";
 import type { FlagOption, FlagOptions, FlagValues, ProgramSpec } from "@org/command-line";
+import { Flags as ConsoleFlags } from "@org/console";
 import { Flags as E2bFlags } from "@org/e2bcompat";
 import { Flags as ProxyFlags } from "@org/envdproxy";
 import type { ServiceConfig } from "./compose.ts";
@@ -120,7 +121,7 @@ const devNodeOptions: FlagOptions = {
 
 /** Flags of the service, which `dev` takes as well. */
 function serviceOptions(): FlagOptions {
-  return { ...meshOptions, ...E2bFlags.options(), ...ProxyFlags.options(PROXY_PREFIX) };
+  return { ...meshOptions, ...E2bFlags.options(), ...ProxyFlags.options(PROXY_PREFIX), ...ConsoleFlags.options() };
 }
 
 const doctorOptions: FlagOptions = {
@@ -133,13 +134,14 @@ const doctorOptions: FlagOptions = {
   json: { type: "boolean", default: false, group: "Doctor:", describe: "Print each finding as a line of JSON" },
 };
 
-/** What `dev` uses where the service wants to be told. The port is 0xE2B, the data plane's is the next one. */
+/** What `dev` uses where the service wants to be told. The port is 0xE2B, the data plane's and the console's are the next ones. */
 const devDefaults: Readonly<Record<string, string>> = {
   "inventory-poll": "1s",
   "e2b-bind-address": "127.0.0.1:3627",
   "e2b-domain": "localhost:3628",
   "envd-proxy-bind-address": "127.0.0.1:3628",
   "envd-proxy-public-ports": "all",
+  "console-bind-address": "127.0.0.1:3629",
 };
 
 /** Flags whose files `dev` makes in its state folder. */
@@ -149,6 +151,7 @@ const devFiles = [
   "e2b-template-aliases",
   "e2b-envd-secret-file",
   "e2b-build-dir",
+  "console-credential-file",
 ];
 
 function devServiceOptions(): FlagOptions {
@@ -211,7 +214,12 @@ export function programSpec(version: string): ProgramSpec {
  * @throws an error with the code `invalid_flag`, or UsageError, for a value that cannot be read
  */
 export function serviceConfig(values: FlagValues): ServiceConfig {
-  return { ...meshFlags(values), e2b: E2bFlags.from(values), proxy: ProxyFlags.from(values, PROXY_PREFIX) };
+  return {
+    ...meshFlags(values),
+    e2b: E2bFlags.from(values),
+    proxy: ProxyFlags.from(values, PROXY_PREFIX),
+    console: ConsoleFlags.from(values),
+  };
 }
 
 /**

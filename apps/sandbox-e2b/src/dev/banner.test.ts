@@ -9,6 +9,7 @@ const facts = {
   stateDir: "/state",
   envFile: "",
   caFile: undefined,
+  consolePage: undefined,
   notes: [],
 };
 

@@ -10,6 +10,8 @@ export interface BannerFacts {
   readonly envFile: string;
   /** Certificate of the authority behind `--tls`, when it was made here. */
   readonly caFile: string | undefined;
+  /** The console, and the file with what people log in with. */
+  readonly consolePage: { readonly url: string; readonly credentialFile: string } | undefined;
   /** Things that differ from what was asked for or expected. */
   readonly notes: readonly string[];
 }
@@ -48,6 +50,9 @@ export function banner(facts: BannerFacts): string {
     "",
     PYTHON,
     "",
+    ...(facts.consolePage === undefined
+      ? []
+      : [`Console: ${facts.consolePage.url} (log in with what is in ${facts.consolePage.credentialFile})`]),
     ...(facts.envFile === "" ? [] : [`Environment file: ${facts.envFile}`]),
     ...(facts.caFile === undefined ? [] : trustLines(facts.caFile)),
     `State and secrets: ${facts.stateDir}`,

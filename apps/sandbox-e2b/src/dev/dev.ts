@@ -104,6 +104,7 @@ async function serveDev(plan: DevPlan, around: Surroundings): Promise<void> {
   const state = await openState(stateFolder(textOf(values, "state-dir"), around.env), textOf(values, "image"));
   const proxyListener = await bindProxy(textOf(values, "envd-proxy-bind-address"), given("envd-proxy-bind-address"));
   const apiAddress = textOf(values, "e2b-bind-address");
+  const pageAddress = textOf(values, "console-bind-address");
   const nodes: DevNode[] = [];
   let renewal: NodeJS.Timeout | undefined;
   try {
@@ -132,6 +133,7 @@ async function serveDev(plan: DevPlan, around: Surroundings): Promise<void> {
         logger: around.logger,
         listener: proxyListener,
         apiAddresses: given("e2b-bind-address") ? [apiAddress] : [apiAddress, FREE_ADDRESS],
+        consoleAddresses: given("console-bind-address") ? [pageAddress] : [pageAddress, FREE_ADDRESS],
         onServing: (at) => announce(at, { plan, around, prepared, nodes, stateDir: state.dir, certificate }),
       },
     );
@@ -166,6 +168,7 @@ function madeValues(
   const made: Record<string, FlagValue> = {
     "e2b-envd-secret-file": state.secretFile,
     "e2b-template-aliases": state.aliasFile,
+    "console-credential-file": state.consoleFile,
     "e2b-domain": proxyListener === undefined ? host : `${host}:${proxyListener.port}`,
   };
   if (!given("e2b-allow-anonymous")) made["e2b-api-key-file"] = state.keyFile;
@@ -263,14 +266,17 @@ async function announce(at: ServingAddresses, about: Announcement): Promise<void
     ...(certificate?.fresh === true ? ["the certificate authority is new: clients have to be told to trust it"] : []),
     ...portNote("API", at.api, textOf(values, "e2b-bind-address")),
     ...portNote("data plane", at.proxy, textOf(values, "envd-proxy-bind-address")),
+    ...portNote("console", at.console, textOf(values, "console-bind-address")),
     ...(isolation === "process"
       ? ["isolation process isolates nothing: sandboxes run as you, with your files, and have no code interpreter"]
       : []),
   ];
   const templates = e2b.aliases.map(({ alias }) => alias);
   const caFile = certificate?.caFile;
+  const { credentialFile } = about.prepared.config.console;
+  const consolePage = at.console === undefined ? undefined : { url: `http://${dialable(at.console)}/`, credentialFile };
   process.stdout.write(
-    banner({ variables, nodes: nodes.length, isolation, templates, stateDir, envFile, caFile, notes }),
+    banner({ variables, nodes: nodes.length, isolation, templates, stateDir, envFile, caFile, consolePage, notes }),
   );
 }
 

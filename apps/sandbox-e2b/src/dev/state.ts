@@ -11,6 +11,8 @@ export interface DevState {
   readonly keyFile: string;
   readonly tokenFile: string;
   readonly secretFile: string;
+  /** What people log in to the console with. */
+  readonly consoleFile: string;
   /** Names of one image as an alias file: `base`, `ubuntu`, and `e2bdev/base`, which SDKs build on. */
   readonly aliasFile: string;
   /** Where template builds keep the files that they copy; made when it is used. */
@@ -61,13 +63,14 @@ export async function openState(dir: string, image: string): Promise<DevState> {
   const aliases = `base ${image}\nubuntu ${image}\ne2bdev/base ${image} medium\n${interpreterAlias}\n`;
   // One alias file per image, so that runs with different images do not overwrite each other's.
   const aliasName = createHash("sha256").update(aliases).digest("hex").slice(0, 12);
-  const [keyFile, tokenFile, secretFile, aliasFile] = await Promise.all([
+  const [keyFile, tokenFile, secretFile, consoleFile, aliasFile] = await Promise.all([
     stableFile(join(dir, "api-keys"), () => `e2b_${hex(20)} default\ne2b_${hex(20)} second\n`),
     stableFile(join(dir, "node-token"), () => `${hex(32)}\n`),
     stableFile(join(dir, "envd-secret"), () => `${hex(32)}\n`),
+    stableFile(join(dir, "console-credential"), () => `${hex(16)}\n`),
     stableFile(join(dir, `template-aliases-${aliasName}`), () => aliases),
   ]);
-  return { dir, keyFile, tokenFile, secretFile, aliasFile, buildFolder: join(dir, "builds") };
+  return { dir, keyFile, tokenFile, secretFile, consoleFile, aliasFile, buildFolder: join(dir, "builds") };
 }
 
 /** Level by level: Node's recursive `mkdir` never returns below a folder that takes no new ones, such as `/proc`. */
