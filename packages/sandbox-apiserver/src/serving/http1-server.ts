@@ -99,12 +99,13 @@ function refuse(response: ServerResponse, fault: RequestFault): void {
 }
 
 /** Why the framing of a request is not relied on: others may have read another one (RFC 9112 §6.1). */
-function faultOf({ headers, httpVersion }: IncomingMessage): RequestFault | undefined {
+function faultOf({ headers, rawHeaders, httpVersion }: IncomingMessage): RequestFault | undefined {
   const coding = headers["transfer-encoding"]?.trim().toLowerCase();
   if (coding !== undefined && (coding !== "chunked" || httpVersion === "1.0")) {
     return "coding";
   }
-  return headers.host === undefined && httpVersion === "1.1" ? "malformed" : undefined;
+  const hosts = rawHeaders.filter((name, at) => at % 2 === 0 && name.toLowerCase() === "host").length;
+  return hosts > 1 || (hosts === 0 && httpVersion === "1.1") ? "malformed" : undefined;
 }
 
 function faultOfError(code: string | undefined): RequestFault {

@@ -523,6 +523,14 @@ describe("hostile clients", () => {
       },
     ],
     [
+      "name two hosts",
+      async (rig) => {
+        const { socket } = await shake(rig);
+        socket.write("GET / HTTP/1.1\r\nHost: x\r\nhost: y\r\n\r\n");
+        expect(await text(socket)).toMatch(/^HTTP\/1.1 400 .*"code":400/s);
+      },
+    ],
+    [
       "frame one request as two",
       async (rig) => {
         const { socket } = await shake(rig);
