@@ -240,6 +240,12 @@ function dataRows(): readonly ClientRow[] {
     { ...own, id: "D19", title: "sixty commands at once through one client" },
     { ...own, id: "D20", title: "plain JSON errors are the client's classes", clients: PYTHON },
     { ...own, id: "D21", title: "broken characters at the end of a block lose nothing around them", clients: PYTHON },
+    {
+      ...own,
+      id: "D22",
+      title: "5 MB pasted into a stopped shell hold up neither resize nor kill; a reader gets them whole",
+    },
+    { ...own, id: "D23", title: "what the daemon's version switches on in the client works" },
   ];
 }
 

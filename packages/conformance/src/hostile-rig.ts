@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
-import { rm } from "node:fs/promises";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+
+import { Agent, request as httpRequest } from "undici";
 
 import { callApi, callProxy, type Created, createSandbox } from "./api.ts";
 import { type Front, startFront } from "./front.ts";
@@ -13,6 +15,7 @@ import { IMAGE, RIG, type RigFiles, type TokenMode, writeRigFiles } from "./rig.
 import { echo, type Echo, ScriptedGuest } from "./scripted-guest.ts";
 import { pool, type ScriptedNode, startScriptedNode } from "./scripted-node.ts";
 import type { ScriptedRelayPorts } from "./scripted-node-script.ts";
+import { selfSigned } from "./self-signed.ts";
 
 /** Port of the sandboxes behind which the scripted guest stands, and that needs no token. */
 export const APP_PORT = 3_000;
@@ -36,6 +39,10 @@ export interface HostileRigOptions {
   readonly nodeHost?: string;
   /** Ports at which the node itself misbehaves. */
   readonly tricks?: ScriptedRelayPorts["tricks"];
+  /** Whether the data plane is served over TLS. */
+  readonly tls?: boolean;
+  /** Node options of the service, beside those of the rig. */
+  readonly nodeOptions?: string;
 }
 
 /**
@@ -69,6 +76,7 @@ export class HostileRig {
   static async start(options: HostileRigOptions): Promise<HostileRig> {
     const { set, programs, mode = "seed", logLevel = "info", nodeHost = "127.0.0.1", tricks = {} } = options;
     const files = await writeRigFiles("hostile");
+    const certified = options.tls === true ? await certify(files.dir) : {};
     const guest = await ScriptedGuest.start();
     guest.on("init", {
       onEnd: (request, connection) => {
@@ -106,7 +114,11 @@ export class HostileRig {
       nodeAddresses: [advertise],
       mode,
       pollMs: POLL_MS,
-      env: { OPERATOR_LOG_LEVEL: logLevel, NODE_OPTIONS: "--inspect=127.0.0.1:0" },
+      env: {
+        OPERATOR_LOG_LEVEL: logLevel,
+        NODE_OPTIONS: `--inspect=127.0.0.1:0 ${options.nodeOptions ?? ""}`,
+      },
+      ...certified,
     });
     const [inspector = ""] = await front.process.waitForOutput(/ws:\/\/127\.0\.0\.1:\d+\/[0-9a-f-]+/, 10_000);
     const sandbox = await createSandbox(front.facts, { timeout: 3_600 });
@@ -141,9 +153,23 @@ export class HostileRig {
 
   /** Asks the guest for an echo, as a client that does nothing wrong. */
   async echo(path = "/well", headers: Readonly<Record<string, string>> = {}): Promise<Echo> {
-    const reply = await callProxy(this.front.facts.proxyUrl, "GET", path, { ...this.routed(), ...headers });
-    assert.equal(reply.status, 200, `a well-behaved request was answered ${reply.status} ${reply.text.slice(0, 200)}`);
-    return JSON.parse(reply.text) as Echo;
+    const { proxyUrl, trust } = this.front.facts;
+    const fields = { ...this.routed(), ...headers };
+    if (trust === undefined) {
+      const reply = await callProxy(proxyUrl, "GET", path, fields);
+      assert.equal(
+        reply.status,
+        200,
+        `a well-behaved request was answered ${reply.status} ${reply.text.slice(0, 200)}`,
+      );
+      return JSON.parse(reply.text) as Echo;
+    }
+    const dispatcher = new Agent({ connect: { ca: await readFile(trust.caFile) } });
+    const { statusCode, body } = await httpRequest(`${proxyUrl}${path}`, { headers: fields, dispatcher });
+    const text = await body.text();
+    await dispatcher.close();
+    assert.equal(statusCode, 200, `a well-behaved request was answered ${statusCode} ${text.slice(0, 200)}`);
+    return JSON.parse(text) as Echo;
   }
 
   /** How many sandboxes the node has given out. */
@@ -236,4 +262,17 @@ export class HostileRig {
     await this.guest[Symbol.asyncDispose]();
     await rm(this.files.dir, { recursive: true, force: true });
   }
+}
+
+/** Writes a certificate and its key, and tells how a service is given them. */
+async function certify(dir: string): Promise<{ readonly flags: readonly string[]; readonly certFile: string }> {
+  const pair = selfSigned([`*.${RIG.domain}`]);
+  const certFile = join(dir, "cert.pem");
+  const keyFile = join(dir, "key.pem");
+  await writeFile(certFile, pair.cert);
+  await writeFile(keyFile, pair.key, { mode: 0o600 });
+  return {
+    flags: [`--envd-proxy-tls-cert-file=${certFile}`, `--envd-proxy-tls-private-key-file=${keyFile}`],
+    certFile,
+  };
 }

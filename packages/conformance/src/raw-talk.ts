@@ -1,5 +1,6 @@
 import { connect, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
+import { connect as connectTls, type TLSSocket } from "node:tls";
 
 /** An answer as it came over the wire. */
 export interface RawAnswer {
@@ -23,6 +24,8 @@ export interface Talk {
 /** Choices of {@link talk}. */
 export interface TalkChoices {
   readonly host?: string;
+  /** Opens the connection. @default {@link open} */
+  readonly via?: (port: number, host?: string) => Promise<Socket>;
   /** After the last piece. @default "wait" */
   readonly ending?: "wait" | "fin" | "reset";
   /** Pause between pieces in milliseconds. 0 still sends each in a packet of its own. @default 0 */
@@ -46,11 +49,22 @@ export async function open(port: number, host = "127.0.0.1"): Promise<Socket> {
   return socket;
 }
 
+/** Opens a connection over TLS for HTTP/1.1. Whose certificate it is does not matter here. */
+export async function openTls(port: number, host = "127.0.0.1"): Promise<TLSSocket> {
+  const socket = connectTls({ socket: await open(port, host), ALPNProtocols: ["http/1.1"], rejectUnauthorized: false });
+  await new Promise<void>((resolve, reject) => {
+    socket.once("secureConnect", resolve);
+    socket.once("error", reject);
+  });
+  socket.on("error", () => undefined);
+  return socket;
+}
+
 /** Sends pieces over a connection of its own and reads until it ends, or there is enough, or time is up. */
 export async function talk(port: number, pieces: readonly Buffer[], choices: TalkChoices = {}): Promise<Talk> {
-  const { ending = "wait", pauseMs = 0, enough, lingerMs = 0, limitMs = 8_000 } = choices;
+  const { ending = "wait", pauseMs = 0, enough, lingerMs = 0, limitMs = 8_000, via = open } = choices;
   const begun = performance.now();
-  const socket = await open(port, choices.host);
+  const socket = await via(port, choices.host);
   const chunks: Buffer[] = [];
   const { promise: over, resolve } = Promise.withResolvers<Talk["end"]>();
   let linger: NodeJS.Timeout | undefined;

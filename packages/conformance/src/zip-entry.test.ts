@@ -13,7 +13,9 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 /** An archive of files, each by a method of its own, with a comment at its end. */
-function archiveOf(files: readonly { readonly name: string; readonly text: string; readonly method: number }[]): Buffer {
+function archiveOf(
+  files: readonly { readonly name: string; readonly text: string; readonly method: number }[],
+): Buffer {
   const bodies: Buffer[] = [];
   const directory: Buffer[] = [];
   let at = 0;
