@@ -39,7 +39,8 @@ function configOf(values: Readonly<Record<string, unknown>>, mesh: Partial<Servi
     token: "",
     tokenFile: "",
     caFile: "",
-    pollIntervalMs: 200,
+    // A start fails after one interval without an answer, and a busy machine takes its time.
+    pollIntervalMs: 5_000,
     ...mesh,
     e2b: E2bFlags.from(all),
     proxy: ProxyFlags.from(all, "envd-proxy-"),
@@ -102,8 +103,8 @@ describe("serving", () => {
       func: "main.run",
       seeds: list,
       nodes: list,
-      poll: "200ms",
-      message: `mesh inventory up seeds=[${node.address}] nodes=[${node.address}] poll=200ms`,
+      poll: "5s",
+      message: `mesh inventory up seeds=[${node.address}] nodes=[${node.address}] poll=5s`,
     });
     expect(running.logger.lines.map((line) => line.message)).toContain(
       `serving envd-proxy address=${running.at.proxy} tls=false domain=sandbox.test`,
