@@ -1,12 +1,13 @@
-import { getRequestListener } from "@hono/node-server";
+import { getRequestListener, RequestError } from "@hono/node-server";
 import type { Logger } from "@org/scale";
-import { objectAnswer } from "./answer.ts";
+import { statusAnswer } from "./answer.ts";
 import type { ApiServer, ApiServerOptions } from "./api-server.ts";
-import { internalError, statusBody } from "./api-status.ts";
+import { badRequest, internalError } from "./api-status.ts";
 import { createApp } from "./app.ts";
 import { FilterChain } from "./filter-chain.ts";
 import { healthEndpoints } from "./health.ts";
 import { InFlight } from "./in-flight.ts";
+import { negotiatePlain } from "./negotiation.ts";
 import { createSandboxReads } from "./reads/index.ts";
 
 const MAX_READS = 400;
@@ -42,9 +43,12 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
   const listener = getRequestListener(app.fetch, {
     overrideGlobalObjects: false,
     errorHandler: (error) => {
-      logger.error({ err: error }, "request failed");
-      const status = statusBody(internalError("the request could not be answered"));
-      return objectAnswer(status, { format: "json", pretty: false }, { status: status.code });
+      const malformed = error instanceof RequestError;
+      logger[malformed ? "debug" : "error"]({ err: error }, "request failed");
+      return statusAnswer(
+        malformed ? badRequest(error.message) : internalError("the request could not be answered"),
+        negotiatePlain(undefined),
+      );
     },
   });
   return {

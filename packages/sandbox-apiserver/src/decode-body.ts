@@ -64,7 +64,7 @@ function yaml(text: string): Decoded {
   if (text.length > YAML_LIMIT_BYTES) {
     throw tooLarge(YAML_LIMIT_BYTES);
   }
-  const document = parseDocument(text, { uniqueKeys: false, logLevel: "silent", merge: true });
+  const document = parseDocument(text, { uniqueKeys: false, logLevel: "error", merge: true });
   const [error] = document.errors;
   if (error !== undefined) {
     throw badRequest(`the body of the request is not YAML: ${error.message.split("\n", 1).join("")}`, error);

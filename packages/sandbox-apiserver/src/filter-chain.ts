@@ -80,7 +80,7 @@ export class FilterChain {
     } catch (error) {
       const gone = req.raw.signal.aborted;
       const status = statusOf(error, info?.name ?? "");
-      const level = gone ? "debug" : loudness(status, error);
+      const level = gone ? "debug" : loudness(status);
       if (level !== undefined) {
         logger[level]({ requestId: auditId, err: error }, "request failed");
       }
@@ -176,12 +176,14 @@ function statusOf(error: unknown, name: string): ApiStatusError {
   return internalError("the request could not be answered", error);
 }
 
-function loudness({ code }: ApiStatusError, error: unknown): "warn" | "error" | undefined {
+/** How loud the log is about a failure. A node that refuses the fleet's token needs somebody to look. */
+function loudness(status: ApiStatusError): "warn" | "error" | undefined {
+  const { code, cause } = status;
   if (code < 500) {
     return undefined;
   }
-  const refusedToken = isScaleError(error) && (error.status === 401 || error.status === 403);
-  return code === 500 && (refusedToken || !isScaleError(error)) ? "error" : "warn";
+  const refusedToken = isScaleError(cause) && (cause.status === 401 || cause.status === 403);
+  return code === 500 && (refusedToken || !isScaleError(cause)) ? "error" : "warn";
 }
 
 function auditIdOf(given: string | undefined): string {

@@ -24,3 +24,5 @@ export { ExtensionAuthentication } from "./auth/extension-authentication.ts";
 export type { ExtensionAuthenticationOptions } from "./auth/extension-authentication.ts";
 export { serveApi } from "./serving/serve-api.ts";
 export type { ServeApiOptions } from "./serving/serve-api.ts";
+export { createSandboxReads } from "./reads/index.ts";
+export type { ReadRequest, SandboxReads, SandboxReadsOptions, SandboxResource } from "./reads/index.ts";

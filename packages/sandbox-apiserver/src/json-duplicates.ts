@@ -3,7 +3,7 @@ type Open =
   | { readonly kind: "object"; readonly path: string; readonly keys: Set<string>; key: string; expectsKey: boolean }
   | { readonly kind: "list"; readonly path: string; index: number };
 
-const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]/gs;
+const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]/gs;
 
 /**
  * Paths of members that an object of a JSON text has twice, each once: `JSON.parse` keeps the last of them and says

@@ -34,9 +34,6 @@ const refused: Rule = (error, subject) => {
   if (status < 400 || status > 499 || status === 401 || status === 403) {
     return failed(error, subject);
   }
-  if (status === 404) {
-    return notFound(subject.name, error);
-  }
   const message = nodeMessage === "" ? "the node refused the request" : nodeMessage;
   if (status === 400) {
     return badRequest(message, error);
@@ -55,7 +52,7 @@ const RULES: Readonly<Record<ScaleErrorCode, Rule>> = {
   claim_refused: refused,
   claim_failed: failed,
   not_found: (error, { name }) => notFound(name, error),
-  node_refused: refused,
+  node_refused: (error, subject) => (error.status === 404 ? notFound(subject.name, error) : refused(error, subject)),
   node_failed: failed,
   bad_request: (error) => badRequest(error.message, error),
   aborted: (error) => timedOut(error),

@@ -8,6 +8,7 @@ import { alreadyExists, badRequest, invalid, unavailable } from "../api-status.t
 import { GROUP_VERSION, KIND } from "../group.ts";
 import { bodyType } from "../media-type.ts";
 import { sandboxUid } from "../sandbox-uid.ts";
+import { scaleStatus } from "../scale-status.ts";
 import { typedBody } from "../typed-body.ts";
 import { writeOptions } from "../write-options.ts";
 import { hostOf } from "./host-of.ts";
@@ -69,8 +70,12 @@ export async function claimFor(
       uniqueName: identity.generated,
       signal,
     });
-  const assignment = unique ? await aloneUnderName(parts, identity, signal, claim) : await claim();
-  return createdObject(object, identity, assignment, new Date(parts.now()));
+  try {
+    const assignment = await (unique ? aloneUnderName(parts, identity, signal, claim) : claim());
+    return createdObject(object, identity, assignment, new Date(parts.now()));
+  } catch (error) {
+    throw isScaleError(error) ? scaleStatus(error, identity.name) : error;
+  }
 }
 
 /** Runs a claim while nothing else holds its name, in this process and as far as the nodes tell. */

@@ -27,7 +27,8 @@ export function changedFields(before: unknown, after: unknown, path = ""): reado
   return sameJson(before, after) ? [] : [path];
 }
 
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+/** Whether a value is an object with members. */
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 

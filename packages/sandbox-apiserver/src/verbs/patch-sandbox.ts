@@ -12,7 +12,7 @@ import { claimFor } from "./create-sandbox.ts";
 import { secondsUntil } from "./lease.ts";
 import { membersOf, textOf } from "./members.ts";
 import type { Members } from "./members.ts";
-import { changedFields, mergePatch } from "./merge-patch.ts";
+import { changedFields, isRecord, mergePatch } from "./merge-patch.ts";
 import { checkPreconditions } from "./preconditions.ts";
 import { ownedSandbox } from "./verb-parts.ts";
 import type { VerbParts } from "./verb-parts.ts";
@@ -92,7 +92,7 @@ interface Change {
 /** @throws ApiStatusError 422 for everything else that a patch would change, 400 for an end that is over. */
 function changeOf(object: SandboxResource, patch: Members, nowMs: number): Change {
   const { operatingMode: mode, shutdownTime: end, ...others } = membersOf(patch["spec"]);
-  const rest = Object.hasOwn(patch, "spec") ? { ...patch, spec: others } : patch;
+  const rest = isRecord(patch["spec"]) ? { ...patch, spec: others } : patch;
   const causes = changedFields(object, mergePatch(object, rest)).map((field) => ({
     reason: "FieldValueForbidden",
     field,
