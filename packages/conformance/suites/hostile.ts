@@ -3,6 +3,7 @@ import type { ProcessSet } from "../src/processes.ts";
 import type { Programs } from "../src/programs.ts";
 import { answerRows } from "./hostile/answer-rows.ts";
 import type { HostileContext, HostileRow } from "./hostile/context.ts";
+import { frontRows, hastyRows } from "./hostile/front-rows.ts";
 import { guestRows } from "./hostile/guest-rows.ts";
 import { hangupRows } from "./hostile/hangup-rows.ts";
 import { headerRows } from "./hostile/header-rows.ts";
@@ -11,6 +12,7 @@ import { http2Rows } from "./hostile/http2-rows.ts";
 import { poolRows } from "./hostile/pool-rows.ts";
 import { promptRows, streamRows } from "./hostile/stream-rows.ts";
 import { tableRows } from "./hostile/table-rows.ts";
+import { tlsRows } from "./hostile/tls-rows.ts";
 import { NODE_TRICK_PORTS, upgradeRows } from "./hostile/upgrade-rows.ts";
 
 /** Rows that share a rig. */
@@ -47,11 +49,16 @@ export function hostileLanes(choices: HostileChoices): HostileLanes {
         ...promptRows(context),
         ...http2Rows(context),
         ...poolRows(context),
+        ...frontRows(context),
       ]),
       lane(choices, { tricks: NODE_TRICK_PORTS }, (context) => [...upgradeRows(context), ...hangupRows(context)]),
       lane(choices, {}, (context) => [...guestRows(context)]),
+      lane(choices, { tls: true }, (context) => [...tlsRows(context)]),
     ],
-    waiting: [lane(choices, {}, (context) => [...streamRows(context)])],
+    waiting: [
+      lane(choices, {}, (context) => [...streamRows(context)]),
+      lane(choices, {}, (context) => [...hastyRows(context)]),
+    ],
   };
 }
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 
 import { createSandbox } from "../../src/api.ts";
 import { APP_PORT, type HostileRig } from "../../src/hostile-rig.ts";
-import { answered, answersIn, bytewise, each, type RawAnswer, talk } from "../../src/raw-talk.ts";
+import { answered, answersIn, bytewise, each, open, type RawAnswer, talk } from "../../src/raw-talk.ts";
 import type { SeenRequest } from "../../src/strict-request.ts";
 import { Findings, type HostileContext, type HostileRow, rigRow } from "./context.ts";
 import { type Ground, REQUEST_CASES, type RequestCase } from "./request-cases.ts";
@@ -19,31 +19,7 @@ export function tableRows(context: HostileContext): readonly HostileRow[] {
       context,
       "H1",
       `${REQUEST_CASES.length} requests of unclear framing, targets and hosts at the data plane: refused, or passed as what they are`,
-      async (rig) => {
-        const findings = new Findings();
-        await each(REQUEST_CASES.entries(), AT_ONCE, async ([index, one]) => {
-          const tag = `case-${index}-`;
-          const ground: Ground = {
-            host: rig.host(),
-            target: `/${tag}?a=b`,
-            auth: "",
-            body: "0123456789abcdef",
-            ok: 200,
-            smuggled: `GET /smuggled-${tag} HTTP/1.1\r\nHost: ${rig.host()}\r\n\r\n`,
-          };
-          const answers = await send(rig.proxyPort, one, ground);
-          judgeAnswer(findings, one, ground, answers);
-          if (rig.guest.saw(`smuggled-${tag}`)) {
-            findings.add(one.name, "the guest saw the request behind it");
-          }
-          const served = answers[0]?.status === ground.ok;
-          const wrong = wrongSight(one, ground, served, rig.guest.seen(`/${tag}`));
-          if (wrong !== undefined) {
-            findings.add(one.name, wrong);
-          }
-        });
-        findings.settle();
-      },
+      (rig) => dataPlaneTable(rig),
       true,
     ),
     rigRow(
@@ -87,9 +63,45 @@ export function tableRows(context: HostileContext): readonly HostileRow[] {
   ];
 }
 
-async function send(port: number, one: RequestCase, ground: Ground): Promise<readonly RawAnswer[]> {
+/** Sends every case to the data plane, and judges answers and what the guest saw. */
+export async function dataPlaneTable(rig: HostileRig, via: typeof open = open): Promise<void> {
+  const findings = new Findings();
+  await each(REQUEST_CASES.entries(), AT_ONCE, async ([index, one]) => {
+    const tag = `case-${index}-`;
+    const ground: Ground = {
+      host: rig.host(),
+      target: `/${tag}?a=b`,
+      auth: "",
+      body: "0123456789abcdef",
+      ok: 200,
+      smuggled: `GET /smuggled-${tag} HTTP/1.1\r\nHost: ${rig.host()}\r\n\r\n`,
+    };
+    const answers = await send(rig.proxyPort, one, ground, via);
+    judgeAnswer(findings, one, ground, answers);
+    if (rig.guest.saw(`smuggled-${tag}`)) {
+      findings.add(one.name, "the guest saw the request behind it");
+    }
+    const served = answers[0]?.status === ground.ok;
+    const wrong = wrongSight(one, ground, served, rig.guest.seen(`/${tag}`));
+    if (wrong !== undefined) {
+      findings.add(one.name, wrong);
+    }
+  });
+  findings.settle();
+}
+
+async function send(
+  port: number,
+  one: RequestCase,
+  ground: Ground,
+  via: typeof open = open,
+): Promise<readonly RawAnswer[]> {
   const enough = answered(one.behind === undefined || one.behind.length === 0 ? 1 : 2);
-  const { bytes, end } = await talk(port, [Buffer.from(one.bytes(ground), "latin1")], { enough, lingerMs: LINGER_MS });
+  const { bytes, end } = await talk(port, [Buffer.from(one.bytes(ground), "latin1")], {
+    enough,
+    lingerMs: LINGER_MS,
+    via,
+  });
   if (end === "open" && !enough(bytes)) {
     return [{ status: -1, headers: new Map(), head: bytes.toString("latin1"), body: Buffer.alloc(0), complete: false }];
   }

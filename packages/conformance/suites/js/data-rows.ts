@@ -11,6 +11,8 @@ import { Screen } from "./screen.ts";
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
+const PASTE_BYTES = 5 << 20;
+
 const until = async (what: string, probe: () => boolean | Promise<boolean>, limitMs = 10_000): Promise<void> => {
   const deadline = Date.now() + limitMs;
   while (!(await probe())) {
@@ -392,5 +394,67 @@ export const dataRows: Readonly<Record<string, Row>> = {
       results.map((result) => result.stdout),
       Array.from({ length: 60 }, (_unused, index) => `${index}\n`),
     );
+  },
+
+  D22: async (context) => {
+    const { pty, commands, files } = await context.shared();
+    const screen = new Screen();
+    const paste = bytes("0123456789abcde\n".repeat(PASTE_BYTES / 16));
+    const stopped = await pty.create({ cols: 80, rows: 24, onData: screen.onData, timeoutMs: 0 });
+    const exit = stopped.wait().catch((error: unknown) => error);
+    await pty.sendInput(stopped.pid, bytes("kill -STOP $$\n"));
+    await until("a stop of the shell", async () => {
+      const { stdout } = await commands.run(`ps -o stat= -p ${stopped.pid}`);
+      return stdout.startsWith("T");
+    });
+    // Nobody reads it, so it waits; what comes behind must not.
+    const pasted = pty.sendInput(stopped.pid, paste, { requestTimeoutMs: 60_000 }).then(
+      () => "taken",
+      () => "refused",
+    );
+    await delay(300);
+    await pty.resize(stopped.pid, { cols: 100, rows: 30 }, { requestTimeoutMs: 5_000 });
+    assert.equal(await pty.kill(stopped.pid, { requestTimeoutMs: 5_000 }), true);
+    assert.ok((await exit) instanceof context.sdk.CommandExitError, String(await exit));
+    assert.notEqual(await Promise.race([pasted, delay(10_000, "hangs")]), "hangs", "the paste outlives its terminal");
+
+    const reader = await pty.create({ cols: 80, rows: 24, onData: screen.onData, timeoutMs: 0 });
+    const into = `stty raw -echo; echo ready; head -c ${paste.length} > /home/user/pasted; echo done; exit\n`;
+    await pty.sendInput(reader.pid, bytes(into));
+    await screen.shows(/[\r\n]ready/);
+    await pty.sendInput(reader.pid, paste, { requestTimeoutMs: 60_000 });
+    assert.equal((await reader.wait()).exitCode, 0);
+    assert.deepEqual(await files.read("/home/user/pasted", { format: "bytes" }), paste, "what was pasted");
+  },
+
+  D23: async (context) => {
+    const sandbox = await context.shared();
+    const { commands, files } = sandbox;
+    // Below 0.3.0 input is always there, from it on only when asked for.
+    assert.equal((await commands.run("readlink /proc/self/fd/0")).stdout, "/dev/null\n");
+    // Below 0.4.0 the client names a user, from it on the sandbox's own is taken.
+    assert.equal((await commands.run("whoami")).stdout, "user\n");
+    await files.write("whose.txt", "x");
+    assert.deepEqual(
+      [(await files.getInfo("whose.txt")).owner, await files.exists("/home/user/whose.txt")],
+      ["user", true],
+    );
+    const scheme = context.rig.transport === "by-host" ? "https" : "http";
+    const unnamed = new URL(await sandbox.downloadUrl("whose.txt"));
+    assert.equal(unnamed.searchParams.get("username"), null, `${scheme}: a signed address names no user`);
+    // Below 0.5.2 input cannot be closed.
+    const handle = await commands.run("cat", { background: true, stdin: true });
+    await commands.sendStdin(handle.pid, "x");
+    await commands.closeStdin(handle.pid);
+    assert.equal((await handle.wait()).stdout, "x");
+    // Below 0.5.7 every upload is multipart.
+    const stream = new Blob(["streamed"]).stream();
+    await files.write("streamed.txt", stream, { useOctetStream: true });
+    assert.equal(await files.read("streamed.txt"), "streamed");
+    // Below 0.1.5 there are no metrics; disks came with 0.2.4.
+    const metrics = await sandbox.getMetrics();
+    for (const { diskTotal, diskUsed } of metrics) {
+      assert.ok(diskTotal > 0 && diskUsed >= 0, JSON.stringify(metrics));
+    }
   },
 };

@@ -357,6 +357,67 @@ def d21(context):
     same(set(result.stdout[8191:-10]), {"\ufffd"})
 
 
+def d22(context):
+    sandbox = context.shared()
+    pty, commands, files = sandbox.pty, sandbox.commands, sandbox.files
+    paste = b"0123456789abcde\n" * (5 * 1024 * 1024 // 16)
+    stopped = pty.create(PtySize(rows=24, cols=80), timeout=0)
+    screen = Screen(stopped)
+    pty.send_stdin(stopped.pid, b"kill -STOP $$\n")
+    until("a stop of the shell", lambda: commands.run(f"ps -o stat= -p {stopped.pid}").stdout.startswith("T"), 10)
+    ends = []
+
+    # Nobody reads it, so it waits; what comes behind must not.
+    def paste_it():
+        try:
+            pty.send_stdin(stopped.pid, paste, request_timeout=60)
+            ends.append("taken")
+        except SandboxException:
+            ends.append("refused")
+
+    pasting = threading.Thread(target=paste_it, daemon=True)
+    pasting.start()
+    time.sleep(0.3)
+    pty.resize(stopped.pid, PtySize(rows=30, cols=100), request_timeout=5)
+    same(pty.kill(stopped.pid, request_timeout=5), True)
+    same(isinstance(screen.ended(), CommandExitException), True)
+    pasting.join(10)
+    same(len(ends), 1)
+
+    reader = pty.create(PtySize(rows=24, cols=80), timeout=0)
+    screen = Screen(reader)
+    into = f"stty raw -echo; echo ready; head -c {len(paste)} > /home/user/pasted; echo done; exit\n"
+    pty.send_stdin(reader.pid, into.encode())
+    screen.shows("[\r\n]ready")
+    pty.send_stdin(reader.pid, paste, request_timeout=60)
+    same(screen.ended().exit_code, 0)
+    same(bytes(files.read("/home/user/pasted", format="bytes")) == paste, True)
+
+
+def d23(context):
+    sandbox = context.shared()
+    commands, files = sandbox.commands, sandbox.files
+    # Below 0.3.0 input is always there, from it on only when asked for.
+    same(commands.run("readlink /proc/self/fd/0").stdout, "/dev/null\n")
+    # Below 0.4.0 the client names a user, from it on the sandbox's own is taken.
+    same(commands.run("whoami").stdout, "user\n")
+    files.write("whose.txt", "x")
+    same((files.get_info("whose.txt").owner, files.exists("/home/user/whose.txt")), ("user", True))
+    query = urllib.parse.parse_qs(urllib.parse.urlsplit(sandbox.download_url("whose.txt")).query)
+    same("username" in query, False)
+    # Below 0.5.2 input cannot be closed.
+    handle = commands.run("cat", background=True, stdin=True)
+    commands.send_stdin(handle.pid, "x")
+    commands.close_stdin(handle.pid)
+    same(handle.wait().stdout, "x")
+    # Below 0.5.7 every upload is multipart.
+    files.write("streamed.txt", "octets", use_octet_stream=True)
+    same(files.read("streamed.txt"), "octets")
+    # Below 0.1.5 there are no metrics; disks came with 0.2.4.
+    for sample in sandbox.get_metrics():
+        same(sample.disk_total > 0 and sample.disk_used >= 0, True)
+
+
 DATA_ROWS = {
     "D1": d1,
     "D2": d2,
@@ -378,4 +439,6 @@ DATA_ROWS = {
     "D19": d19,
     "D20": d20,
     "D21": d21,
+    "D22": d22,
+    "D23": d23,
 }
