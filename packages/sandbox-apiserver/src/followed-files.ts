@@ -32,7 +32,11 @@ export async function followFiles(options: FollowFilesOptions): Promise<void> {
   async function look(): Promise<void> {
     const contents = await Promise.all(files.map(read));
     const digest = digestOf(contents);
-    if (digest === applied || signal.aborted) {
+    if (signal.aborted) {
+      return;
+    }
+    if (digest === applied) {
+      complaint = "";
       return;
     }
     try {

@@ -11,13 +11,19 @@ interface Exchange {
   readonly response: ServerResponse;
 }
 
+/** An HTTP/1.1 server, and what tells the clients it serves that their connections end with their answers. */
+export interface Http1Server {
+  readonly server: Server;
+  readonly announceEnd: () => void;
+}
+
 /** An HTTP/1.1 server for connections that are handed to it. */
 export function http1Server(
   api: Pick<ApiServer, "listener">,
   open: OpenConnections,
   isEnding: () => boolean,
   times: ServingTimes = SERVING_TIMES,
-): Server {
+): Http1Server {
   const server = createServer({
     maxHeaderSize: MAX_HEADER_BYTES,
     headersTimeout: times.headMs,
@@ -32,6 +38,7 @@ export function http1Server(
   server.maxHeadersCount = 0;
   server.timeout = times.stallMs;
   const latest = new WeakMap<Duplex, Exchange>();
+  const running = new Set<ServerResponse>();
 
   function serve(request: IncomingMessage, response: ServerResponse): void {
     // Node hands out what came behind the last request of a connection, which may be a part of its body.
@@ -40,7 +47,9 @@ export function http1Server(
     }
     latest.set(request.socket, { request, response });
     const over = open.begin();
+    running.add(response);
     response.once("close", () => {
+      running.delete(response);
       over();
       if (isEnding()) {
         setImmediate(() => server.closeIdleConnections());
@@ -85,7 +94,16 @@ export function http1Server(
   });
   // Starts the checks of timeouts, which belong to listening in Node.
   server.emit("listening");
-  return server;
+  return {
+    server,
+    announceEnd: () => {
+      for (const response of running) {
+        if (!response.headersSent) {
+          response.shouldKeepAlive = false;
+        }
+      }
+    },
+  };
 }
 
 function refuse(response: ServerResponse, fault: RequestFault): void {

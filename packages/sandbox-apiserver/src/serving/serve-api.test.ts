@@ -401,7 +401,7 @@ describe("the end", () => {
     await began.promise;
     const stopped = rig.stop();
     work.resolve();
-    expect((await pending).body).toBe("ok");
+    expect(await pending).toMatchObject({ body: "ok", headers: { connection: "close" } });
     await stopped;
     agent.destroy();
     await rig.folder[Symbol.asyncDispose]();

@@ -66,7 +66,7 @@ export async function serveApi(
     const contexts = await openContexts(options, address, life.signal);
     const open = new OpenConnections();
     let isEnding = false;
-    const http1 = http1Server(api, open, () => isEnding);
+    const { server: http1, announceEnd } = http1Server(api, open, () => isEnding);
     const http2 = http2Server(api, open, maxStreams(options.maxStreamsPerConnection));
     const server = createTlsServer({
       ...contexts.options,
@@ -81,7 +81,13 @@ export async function serveApi(
       keepAliveInitialDelay: 30_000,
     });
     contexts.follow((next) => server.setSecureContext(next));
-    const forget = trust?.onChange(() => contexts.refresh());
+    const forget = trust?.onChange(() => {
+      try {
+        contexts.refresh();
+      } catch (err) {
+        logger?.error({ err }, "clients are told of the authorities before");
+      }
+    });
     server.on("connection", (socket: Socket) => {
       // A client may reset at any time, also in the middle of a handshake.
       socket.on("error", () => undefined);
@@ -101,6 +107,7 @@ export async function serveApi(
 
     await untilAborted(signal);
     isEnding = true;
+    announceEnd();
     api.shutdown();
     api.close();
     await open.until(() => open.running === 0, WATCHES_END_MS);

@@ -40,7 +40,7 @@ async function front(make: (open: OpenConnections) => Server | Http2Server): Pro
 }
 
 const http1 = (listener: ApiServer["listener"], times: Partial<ServingTimes>): Promise<Front> =>
-  front((open) => http1Server({ listener }, open, () => false, { ...LONG, ...times }));
+  front((open) => http1Server({ listener }, open, () => false, { ...LONG, ...times }).server);
 const http2 = (listener: ApiServer["listener"], times: Partial<ServingTimes>): Promise<Front> =>
   front((open) => http2Server({ listener }, open, 100, { ...LONG, ...times }));
 
