@@ -28,6 +28,7 @@ export interface AppParts {
   readonly health: readonly HealthEndpoint[];
   readonly version: ServerVersion;
   readonly serverAddress: string | undefined;
+  readonly metrics: ApiHandler;
 }
 
 const GROUP_ROOT = `/apis/${GROUP}`;
@@ -66,7 +67,7 @@ export function createApp(parts: AppParts): Hono<ApiEnv> {
   return app;
 }
 
-function generalRoutes({ health, version, serverAddress }: AppParts): readonly ApiRoute[] {
+function generalRoutes({ health, version, serverAddress, metrics }: AppParts): readonly ApiRoute[] {
   const discovery = createDiscovery(serverAddress);
   const openApi = createOpenApi(version.version);
   const build = versionDocument(version, nodeVersion);
@@ -74,6 +75,7 @@ function generalRoutes({ health, version, serverAddress }: AppParts): readonly A
     { method: "GET", path: "/apis", answer: discovery.groups },
     { method: "GET", path: GROUP_ROOT, answer: discovery.group },
     { method: "GET", path: ROOT, answer: discovery.resources },
+    { method: "GET", path: "/metrics", answer: metrics },
     { method: "GET", path: OPENAPI_ROOT, answer: openApi.root },
     { method: "GET", path: OPENAPI_DOCUMENT, answer: openApi.document },
     { method: "GET", path: "/version", answer: (call) => objectAnswer(build, call.negotiated()) },

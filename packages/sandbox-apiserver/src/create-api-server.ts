@@ -5,10 +5,12 @@ import type { ApiServer, ApiServerOptions } from "./api-server.ts";
 import { badRequest, internalError } from "./api-status.ts";
 import { createApp } from "./app.ts";
 import { FilterChain } from "./filter-chain.ts";
+import type { Answered } from "./filter-chain.ts";
 import { healthEndpoints } from "./health.ts";
 import { InFlight } from "./in-flight.ts";
 import { negotiatePlain } from "./negotiation.ts";
 import { createSandboxReads } from "./reads/index.ts";
+import { RequestMetrics } from "./request-metrics.ts";
 
 const MAX_READS = 400;
 const MAX_WRITES = 200;
@@ -37,9 +39,11 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
   const reads = createSandboxReads({ store, logger, clock: now });
   let shuttingDown = false;
   const health = healthEndpoints({ synced: options.ready ?? (() => true), shuttingDown: () => shuttingDown });
-  const chain = new FilterChain({ authenticator, authorizer, inFlight, logger, requestTimeoutMs });
+  const metrics = new RequestMetrics(inFlight);
+  const onAnswer = (answered: Answered): void => metrics.count(answered);
+  const chain = new FilterChain({ authenticator, authorizer, inFlight, logger, requestTimeoutMs, onAnswer });
   const verbs = { store, reads, now, sandboxUnique: options.sandboxUnique ?? false, claiming: new Set<string>() };
-  const app = createApp({ chain, verbs, health, version, serverAddress });
+  const app = createApp({ chain, verbs, health, version, serverAddress, metrics: metrics.handler });
   const listener = getRequestListener(app.fetch, {
     overrideGlobalObjects: false,
     errorHandler: (error) => {

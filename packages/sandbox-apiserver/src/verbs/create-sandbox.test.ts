@@ -87,7 +87,7 @@ describe("a create", () => {
   });
 
   test("makes a name out of a prefix, of at most 63 characters", async () => {
-    const answer = await create({ ...sandboxNamed(""), metadata: { generateName: `${"p".repeat(70)}` } });
+    const answer = await create({ ...sandboxNamed(""), metadata: { generateName: "p".repeat(70) } });
     expect(answer.status).toBe(201);
     expect(answer.json["metadata"]).toMatchObject({
       name: expect.stringMatching(/^p{58}[bcdfghjklmnpqrstvwxz2456789]{5}$/) as string,
@@ -307,7 +307,7 @@ describe("a name", () => {
     const statuses = await Promise.all(
       [1, 2, 3].map(async () => (await unique.call("POST", SANDBOXES, { body: sandboxNamed("one") })).status),
     );
-    expect(statuses.sort()).toEqual([201, 409, 409]);
+    expect(statuses.toSorted((a, b) => a - b)).toEqual([201, 409, 409]);
     const again = await unique.call("POST", SANDBOXES, { body: sandboxNamed("one") });
     expect(again.json).toMatchObject({
       code: 409,
