@@ -89,6 +89,7 @@ export class FleetSource implements InventorySource {
   readonly size: FleetSize;
   readonly #nodes: readonly string[];
   readonly #entries: readonly [readonly (readonly InventoryEntry[])[], readonly (readonly InventoryEntry[])[]];
+  readonly #listeners = new Set<() => void>();
   #phase: Phase = 0;
   #generation = 1;
   #views = new Map<string, NodeInventory>();
@@ -129,6 +130,14 @@ export class FleetSource implements InventorySource {
     this.#phase = this.#phase === 0 ? 1 : 0;
     this.#generation += 1;
     this.#publish();
+    for (const listener of this.#listeners) {
+      listener();
+    }
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
   }
 
   /** Publishes a read that found nothing changed: the same content, confirmed now. */

@@ -3,6 +3,7 @@ import { bulkSuite } from "./suites/bulk.ts";
 import { createSuite } from "./suites/create.ts";
 import { firstCommandSuite } from "./suites/first-command.ts";
 import { idleStreamsSuite } from "./suites/idle-streams.ts";
+import { kubeSuite } from "./suites/kube.ts";
 import { listSuite } from "./suites/list.ts";
 import { parallelCommandsSuite } from "./suites/parallel-commands.ts";
 import { pollSuite } from "./suites/poll.ts";
@@ -17,6 +18,7 @@ export const SUITES: readonly Suite[] = [
   storeSuite,
   listSuite,
   watchSuite,
+  kubeSuite,
   pollSuite,
   createSuite,
   verbsSuite,

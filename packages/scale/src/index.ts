@@ -47,7 +47,7 @@ export type {
   SelectOptions,
   WatchOptions,
 } from "./ports.ts";
-export { sandboxObject } from "./sandbox-object.ts";
+export { addressHost, metadataText, sandboxObject } from "./sandbox-object.ts";
 export type { SandboxCondition, SandboxObject } from "./sandbox-object.ts";
 export { hasSameContent, resourceVersionOf } from "./resource-version.ts";
 export { compareSandboxes } from "./sandbox-view.ts";

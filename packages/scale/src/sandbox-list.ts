@@ -5,7 +5,7 @@ import type { Overlay } from "./overlay.ts";
 import type { InventorySource, Logger } from "./ports.ts";
 import { readableViews } from "./readable-views.ts";
 import { compareSandboxes, sandboxOf } from "./sandbox-view.ts";
-import { spliceSorted } from "./sorted-splice.ts";
+import { lowerBound, SortedEdit, spliceSorted } from "./sorted-splice.ts";
 import type { ViewIndexes } from "./view-index.ts";
 
 /** Namespaces come from requests: this many sorted lists are kept. */
@@ -49,7 +49,7 @@ export class SandboxList {
   }
 }
 
-/** A listed entry and its view, built once. */
+/** An entry of a node. */
 interface Place {
   readonly entry: InventoryEntry;
   readonly sandbox: Sandbox;
@@ -61,8 +61,9 @@ class NamespaceList {
   /** What each node's entries were at the last refresh. */
   #entries = new Map<string, readonly InventoryEntry[]>();
   #generation: number | undefined;
-  #listed: readonly Place[] = [];
+  /** What is listed, in order, and the entries that it was made of. */
   #sandboxes: readonly Sandbox[] = [];
+  #listed: readonly InventoryEntry[] = [];
   #version: number | undefined;
   #current: readonly Sandbox[] = [];
 
@@ -90,29 +91,24 @@ class NamespaceList {
   #refresh(): void {
     const { source, views, logger } = this.#parts;
     const entriesByNode = new Map<string, readonly InventoryEntry[]>();
-    const gone = new Map<string, ReadonlySet<InventoryEntry>>();
+    const removed: Place[] = [];
     const added: Place[] = [];
-    const compareNode = (
-      node: string,
-      before: readonly InventoryEntry[] | undefined,
-      entries: readonly InventoryEntry[],
-    ): void => {
+    const compareNode = (node: string, before: readonly InventoryEntry[], entries: readonly InventoryEntry[]): void => {
       if (before === entries) {
         return;
       }
-      const { left, right } = compareEntries(before ?? [], entries);
-      const lost = notAmong(left, entries);
-      if (lost.size > 0) {
-        gone.set(node, lost);
+      const { left, right } = compareEntries(before, entries);
+      for (const entry of notAmong(left, entries)) {
+        removed.push({ entry, sandbox: sandboxOf(node, entry) });
       }
-      for (const entry of notAmong(right, before ?? [])) {
+      for (const entry of notAmong(right, before)) {
         added.push({ entry, sandbox: sandboxOf(node, entry) });
       }
     };
     for (const view of readableViews(source, logger)) {
       const entries = views.of(view).inNamespace(this.#namespace);
       entriesByNode.set(view.node, entries);
-      compareNode(view.node, this.#entries.get(view.node), entries);
+      compareNode(view.node, this.#entries.get(view.node) ?? [], entries);
     }
     for (const [node, before] of this.#entries) {
       if (!entriesByNode.has(node)) {
@@ -120,11 +116,32 @@ class NamespaceList {
       }
     }
     this.#entries = entriesByNode;
-    if (gone.size === 0 && added.length === 0) {
-      return;
+    if (removed.length > 0 || added.length > 0) {
+      this.#edit(removed, added);
     }
-    this.#listed = spliceSorted(without(this.#listed, gone), [], added, comparePlaces);
-    this.#sandboxes = this.#listed.map((place) => place.sandbox);
+  }
+
+  #edit(removed: readonly Place[], added: Place[]): void {
+    const sandboxes = this.#sandboxes;
+    const edit = new SortedEdit(sandboxes.length);
+    for (const { entry, sandbox } of removed) {
+      let at = lowerBound(sandboxes, (other) => compareSandboxes(other, sandbox) < 0);
+      // Equal ones stand together: a node may list a sandbox twice, and one of them stays.
+      for (; this.#listed[at] !== entry && at < sandboxes.length; at += 1);
+      edit.cut(at);
+    }
+    added.sort((a, b) => compareSandboxes(a.sandbox, b.sandbox));
+    for (const { sandbox } of added) {
+      edit.insert(lowerBound(sandboxes, (other) => compareSandboxes(other, sandbox) < 0));
+    }
+    this.#sandboxes = edit.apply(
+      sandboxes,
+      added.map((place) => place.sandbox),
+    );
+    this.#listed = edit.apply(
+      this.#listed,
+      added.map((place) => place.entry),
+    );
   }
 
   #withOurWrites(): readonly Sandbox[] {
@@ -154,26 +171,14 @@ class NamespaceList {
   }
 }
 
+/** So few are looked for one by one. */
+const FEW = 16;
+
 /** Those of some entries, each once, that are not among others: what only moved is, and an object that stands twice. */
-function notAmong(some: readonly InventoryEntry[], others: readonly InventoryEntry[]): ReadonlySet<InventoryEntry> {
-  const left = new Set(some);
-  if (left.size === 0 || others.length === 0) {
-    return left;
+function notAmong(some: readonly InventoryEntry[], others: readonly InventoryEntry[]): Iterable<InventoryEntry> {
+  if (some.length === 0 || others.length === 0) {
+    return new Set(some);
   }
-  for (const entry of others) {
-    left.delete(entry);
-  }
-  return left;
-}
-
-/** Places without those of entries that their nodes list no more. */
-function without(places: readonly Place[], gone: ReadonlyMap<string, ReadonlySet<InventoryEntry>>): readonly Place[] {
-  if (gone.size === 0) {
-    return places;
-  }
-  return places.filter(({ entry, sandbox }) => gone.get(sandbox.node)?.has(entry) !== true);
-}
-
-function comparePlaces(a: Place, b: Place): number {
-  return compareSandboxes(a.sandbox, b.sandbox);
+  const known = some.length <= FEW ? undefined : new Set(others);
+  return new Set(some.filter((entry) => !(known === undefined ? others.includes(entry) : known.has(entry))));
 }

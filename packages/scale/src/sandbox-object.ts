@@ -57,7 +57,7 @@ export function sandboxObject(sandbox: Sandbox): SandboxObject {
   const { namespace, name, node, phase, claimedAt, addr = "" } = sandbox;
   const created = rfc3339(claimedAt);
   const annotations = annotationsOf(sandbox);
-  const host = hostOf(addr);
+  const host = addressHost(addr);
   return {
     metadata: {
       namespace,
@@ -86,7 +86,7 @@ function annotationsOf(sandbox: Sandbox): Readonly<Record<string, string>> {
   return present([
     [`${PREFIX}claim-id`, sandbox.id],
     [`${PREFIX}deadline`, rfc3339(sandbox.deadline)],
-    [`${PREFIX}metadata`, sortedJson(sandbox.metadata)],
+    [`${PREFIX}metadata`, metadataText(sandbox.metadata)],
     [`${PREFIX}cpu-count`, positive(sandbox.cpuCount)],
     [`${PREFIX}memory-bytes`, positive(sandbox.memoryBytes)],
   ]);
@@ -100,16 +100,17 @@ function positive(amount: number | undefined): string | undefined {
   return amount !== undefined && amount > 0 ? String(amount) : undefined;
 }
 
-/** JSON with its keys in code-unit order, also those that JavaScript takes for array indexes. */
-function sortedJson(record: Readonly<Record<string, string>> | undefined): string | undefined {
+/** The JSON of a sandbox's metadata as an annotation has it: keys in code-unit order. `undefined` for none. */
+export function metadataText(record: Sandbox["metadata"]): string | undefined {
+  // Object keys that look like array indexes come first, whatever their order: so it is put together by hand.
   const keys = Object.keys(record ?? {}).sort();
   return keys.length === 0
     ? undefined
     : `{${keys.map((key) => `${JSON.stringify(key)}:${JSON.stringify(record?.[key])}`).join(",")}}`;
 }
 
-/** The host of an address: without scheme, port and the brackets of IPv6. */
-function hostOf(addr: string): string {
+/** The host of a sandbox's address: without scheme, port and the brackets of IPv6. Empty without one. */
+export function addressHost(addr: string): string {
   const authority = addr.replace(/^[^/]*:\/\//, "").replace(/\/.*$/s, "");
   const bracketed = /^\[(.*)\](?::\d*)?$/s.exec(authority)?.[1];
   return bracketed ?? authority.replace(/^([^:]*):\d*$/s, "$1");

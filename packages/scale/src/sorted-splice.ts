@@ -36,8 +36,57 @@ export function spliceSorted<T>(
   return out;
 }
 
+/**
+ * Cuts and insertions at places of a sorted array, to be made in it and in arrays that stand beside it. Places are those
+ * before any change.
+ */
+export class SortedEdit {
+  readonly #length: number;
+  readonly #cuts: number[] = [];
+  readonly #inserts: number[] = [];
+
+  constructor(length: number) {
+    this.#length = length;
+  }
+
+  /** Takes out the item at a place. Each at most once, in any order. */
+  cut(at: number): void {
+    this.#cuts.push(at);
+  }
+
+  /** Puts an item before a place, behind those that were put there before. Places must ascend. */
+  insert(before: number): void {
+    this.#inserts.push(before);
+  }
+
+  /** The edited array; `inserted` in the order of the insertions. The array is not changed. */
+  apply<T>(array: readonly T[], inserted: readonly T[]): readonly T[] {
+    const cuts = this.#cuts.sort((a, b) => a - b);
+    const inserts = this.#inserts;
+    const out: T[] = [];
+    let cut = 0;
+    let insert = 0;
+    let at = 0;
+    while (at < this.#length || insert < inserts.length) {
+      const nextInsert = inserts[insert] ?? this.#length;
+      const stop = Math.min(cuts[cut] ?? this.#length, nextInsert);
+      for (; at < stop; at += 1) {
+        out.push(array[at] as T);
+      }
+      if (insert < inserts.length && nextInsert === at) {
+        out.push(inserted[insert] as T);
+        insert += 1;
+      } else if (cuts[cut] === at) {
+        cut += 1;
+        at += 1;
+      }
+    }
+    return out;
+  }
+}
+
 /** Index of the first item for which `before` is false; all items before it must pass. */
-function lowerBound<T>(sorted: readonly T[], before: (item: T) => boolean): number {
+export function lowerBound<T>(sorted: readonly T[], before: (item: T) => boolean): number {
   let low = 0;
   let high = sorted.length;
   while (low < high) {

@@ -48,14 +48,10 @@ export function formOf(
   parts: FormParts,
 ): Form {
   const meta = `meta.k8s.io/${metaVersion}`;
-  switch (as) {
-    case "object":
-      return objectForm(parts);
-    case "partial":
-      return partialForm(parts, meta);
-    case "table":
-      return tableForm(parts, meta, includeObject);
+  if (as === "table") {
+    return tableForm(parts, meta, includeObject);
   }
+  return as === "partial" ? partialForm(parts, meta) : objectForm(parts);
 }
 
 function objectForm({ texts }: FormParts): Form {
@@ -111,14 +107,10 @@ function tableForm({ texts, clock }: FormParts, apiVersion: string, include: Neg
 
 /** What a row carries of its object. */
 function rowObject(text: () => string, apiVersion: string, include: Negotiated["includeObject"]): string {
-  switch (include) {
-    case "None":
-      return "null";
-    case "Object":
-      return typed(text());
-    case "Metadata":
-      return partial(text(), apiVersion);
+  if (include === "None") {
+    return "null";
   }
+  return include === "Object" ? typed(text()) : partial(text(), apiVersion);
 }
 
 /** The JSON of a body, with another version than that of its content when one is given. */
@@ -152,7 +144,8 @@ export interface Layout {
   readonly whole: (text: string) => string;
 }
 
-const YAML_OPTIONS = { aliasDuplicateObjects: false, lineWidth: 0, indentSeq: false } as const;
+/** Readers of the older YAML take words and times for other things than text unless they are quoted. */
+const YAML_OPTIONS = { version: "1.1", aliasDuplicateObjects: false, lineWidth: 0, indentSeq: false } as const;
 
 const COMPACT: Layout = {
   contentType: "application/json",

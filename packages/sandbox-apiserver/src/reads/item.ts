@@ -1,6 +1,6 @@
 import { resourceVersionOf } from "@org/scale";
 import type { Sandbox } from "@org/scale";
-import { sandboxBody } from "./sandbox-resource.ts";
+import { SandboxWriter } from "./sandbox-writer.ts";
 
 /** A sandbox on its way into answers, with the JSON that is made of it once and sent many times. */
 export interface Item {
@@ -31,6 +31,7 @@ const WIDE = /[^\0-\xff]/;
  * list; what does not fit is made anew for each answer.
  */
 export class TextCache {
+  readonly #writer = new SandboxWriter();
   #leftBytes: number;
 
   constructor(maxBytes: number) {
@@ -47,9 +48,7 @@ export class TextCache {
     if (item.text !== undefined) {
       return item.text;
     }
-    const body = sandboxBody(item.sandbox);
-    const text = JSON.stringify(body);
-    item.version = body.metadata.resourceVersion;
+    const text = this.#writer.text(item.sandbox, versionOf(item));
     const bytes = bytesOf(text);
     if (item.listed && bytes <= this.#leftBytes) {
       this.#leftBytes -= bytes;

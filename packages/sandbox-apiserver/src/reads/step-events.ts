@@ -10,7 +10,7 @@ export interface ItemEvent {
 }
 
 /** How many events are written at a time. */
-const EVENTS_PER_CHUNK = 64;
+const EVENTS_PER_CHUNK = 512;
 
 /**
  * The events that a selection sees of a step. Those of sandboxes that left stand before the others, so that clients

@@ -6,6 +6,9 @@ const SLICE_BYTES = 128 * 1024;
 /** How long the event loop may be held before others get a turn, in milliseconds. */
 const STRETCH_MS = 4;
 
+/** Texts taken between two looks at the clock. */
+const TEXTS_PER_LOOK = 16;
+
 /** A character of a string takes at most so many bytes. */
 const MAX_BYTES_PER_UNIT = 3;
 
@@ -27,6 +30,7 @@ export class TextSlices {
     const slice = Buffer.allocUnsafeSlow(SLICE_BYTES);
     let length = this.#takeOver(slice);
     const until = performance.now() + STRETCH_MS;
+    let taken = 0;
     while (!this.#done && this.#over === undefined && length < SLICE_BYTES) {
       const next = this.#texts.next();
       if (next.done === true) {
@@ -43,7 +47,8 @@ export class TextSlices {
         length += room;
         this.#over = room === bytes.length ? undefined : bytes.subarray(room);
       }
-      if (performance.now() >= until) {
+      taken += 1;
+      if (taken % TEXTS_PER_LOOK === 0 && performance.now() >= until) {
         break;
       }
     }
