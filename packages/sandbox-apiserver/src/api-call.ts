@@ -1,6 +1,6 @@
 import type { Negotiated } from "./negotiation.ts";
 import type { RequestInfo } from "./request-info.ts";
-import type { ApiUser } from "./security.ts";
+import type { ApiUser, AuthorizationAttributes } from "./security.ts";
 
 /** A request that was let through, with what handlers may see of it: no header that says who sent it. */
 export interface ApiCall {
@@ -13,6 +13,11 @@ export interface ApiCall {
   readonly ifNoneMatch: string | undefined;
   /** Authority that the client asked. */
   readonly host: string;
+  /**
+   * Asks whether the user may do something else that the request comes to.
+   * @throws ApiStatusError 403 when not
+   */
+  readonly require: (attributes: AuthorizationAttributes) => Promise<void>;
   /** @throws ApiStatusError 406 when no form that the client accepts can be made. */
   readonly negotiated: () => Negotiated;
   /** @throws ApiStatusError 413 for more than may be sent. */

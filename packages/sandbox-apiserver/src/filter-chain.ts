@@ -113,11 +113,13 @@ export class FilterChain {
       onUser(user);
       const leave = inFlight.enter(info, user.groups);
       try {
-        await this.#authorized(info, user, signal);
+        const authorize = (attributes: AuthorizationAttributes): Promise<void> =>
+          this.#authorized(attributes, user, signal);
+        await authorize(info.attributes);
         if (info.method === "HEAD") {
           throw methodNotAllowed();
         }
-        return await handler(callOf(context, info, user, signal, warnings));
+        return await handler(callOf(context, { info, user, signal, warnings, authorize }));
       } finally {
         leave();
       }
@@ -139,7 +141,7 @@ export class FilterChain {
     return outcome.user;
   }
 
-  async #authorized({ attributes }: RequestInfo, user: ApiUser, signal: AbortSignal): Promise<void> {
+  async #authorized(attributes: AuthorizationAttributes, user: ApiUser, signal: AbortSignal): Promise<void> {
     const decision = await this.#parts.authorizer.authorize(user, attributes, { signal });
     if (decision !== "allow") {
       throw refusal(user, attributes);
@@ -199,13 +201,13 @@ function hintsOf(context: Context<ApiEnv>, info: RequestInfo | undefined): Negot
   return { query: info?.query, userAgent: context.req.header("user-agent") };
 }
 
-function callOf(
-  context: Context<ApiEnv>,
-  info: RequestInfo,
-  user: ApiUser,
-  signal: AbortSignal,
-  warnings: Warnings,
-): ApiCall {
+/** What was found out of a request. */
+interface Admitted extends Pick<ApiCall, "info" | "user" | "signal"> {
+  readonly warnings: Warnings;
+  readonly authorize: ApiCall["require"];
+}
+
+function callOf(context: Context<ApiEnv>, { info, user, signal, warnings, authorize }: Admitted): ApiCall {
   const { req } = context;
   const accept = req.header("accept");
   return {
@@ -216,6 +218,7 @@ function callOf(
     contentType: req.header("content-type"),
     ifNoneMatch: req.header("if-none-match"),
     host: new URL(req.url).host,
+    require: authorize,
     negotiated: () => negotiate(accept, hintsOf(context, info)),
     body: () => readBody(req.raw),
     warn: (message) => warnings.add(message),

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Authorizer } from "../security.ts";
 import { apiFixture, sandboxNamed, SANDBOXES } from "../testing/api-fixture.ts";
 import type { ApiFixture, FixtureAnswer } from "../testing/api-fixture.ts";
 
@@ -116,6 +117,20 @@ describe("a server-side apply", () => {
     const again = await patch(name, body, APPLY);
     expect(again.json).toMatchObject({ code: 409, reason: "AlreadyExists", details: { name } });
     expect(writes()).toHaveLength(before);
+  });
+
+  test("needs the permission to create as well", async () => {
+    const authorizer: Authorizer = {
+      authorize: (_user, { verb }) => Promise.resolve(verb === "create" ? "no_opinion" : "allow"),
+    };
+    await using other = await apiFixture({ authorizer });
+    const answer = await other.call("PATCH", `${SANDBOXES}/box?fieldManager=test`, {
+      body: sandboxNamed("box"),
+      headers: { "content-type": APPLY },
+    });
+    expect(answer.json).toMatchObject({ code: 403, reason: "Forbidden", details: { name: "box" } });
+    expect(answer.json["message"]).toContain('User "alice" cannot create resource "sandboxes"');
+    expect(other.nodes.calls).toEqual([]);
   });
 
   test("takes the name of the path", async () => {

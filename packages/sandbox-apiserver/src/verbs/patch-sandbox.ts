@@ -54,6 +54,8 @@ async function applied(parts: VerbParts, call: ApiCall, read: () => Members): Pr
   }
   const object = read();
   const { info } = call;
+  // Who may patch need not be allowed to claim.
+  await call.require({ ...info.attributes, verb: "create" });
   const metadata = membersOf(object["metadata"]);
   const name = textOf(metadata["name"]);
   if (name !== "" && name !== info.name) {
