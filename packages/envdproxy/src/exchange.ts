@@ -73,10 +73,14 @@ class Exchange {
   start(): void {
     const lease = this.#options.reuse();
     if (lease === undefined) {
-      this.#open(false).catch(this.#options.onFault);
+      this.#dial(false);
     } else {
       this.#take(lease);
     }
+  }
+
+  #dial(fresh: boolean): void {
+    this.#open(fresh).catch(this.#options.onFault);
   }
 
   async #open(fresh: boolean): Promise<void> {
@@ -108,13 +112,13 @@ class Exchange {
       lease.discard();
       return;
     }
-    const relay = lease.begin();
-    if (relay === undefined) {
-      this.start();
-      return;
-    }
     try {
-      this.#send(lease, relay);
+      const relay = lease.begin();
+      if (relay === undefined) {
+        this.start();
+      } else {
+        this.#send(lease, relay);
+      }
     } catch (error) {
       this.#options.onFault(error);
     }
@@ -149,7 +153,7 @@ class Exchange {
         if (lease.reused && unheard && repeatable && !inbound.gone) {
           // The relay was closed while the request was on its way: the guest has not seen it, or it does no harm twice.
           this.#options.onRetry();
-          this.#open(true).catch(this.#options.onFault);
+          this.#dial(true);
           return;
         }
         this.#refuse(refusal("guest_failed", error));
@@ -161,16 +165,19 @@ class Exchange {
       },
     });
     this.#leg = leg;
-    if (inbound.framing.kind !== "none") {
+    const { body } = inbound;
+    if (Buffer.isBuffer(body)) {
+      this.#options.onBytes("guest", body.length);
+    } else if (inbound.framing.kind !== "none") {
       inbound.invite();
       const endBody = (): void => leg.endBody(passableTrailers(inbound.trailers()));
       // An empty body of HTTP/2 ends by itself, which may be before the relay is there to hear of it.
-      if (inbound.body.readableEnded) {
+      if (body.readableEnded) {
         endBody();
       } else {
-        inbound.body.once("end", endBody);
-        inbound.body.on("data", (piece: Buffer) => this.#options.onBytes("guest", piece.length));
-        inbound.body.pipe(leg.body, { end: false });
+        body.once("end", endBody);
+        body.on("data", (piece: Buffer) => this.#options.onBytes("guest", piece.length));
+        body.pipe(leg.body, { end: false });
       }
     }
   }

@@ -1,5 +1,7 @@
-import { Readable, Writable } from "node:stream";
-import type { Duplex } from "node:stream";
+import { Readable } from "node:stream";
+import type { Duplex, Writable } from "node:stream";
+import { ChunkedBody, writeWhole } from "./chunked-body.ts";
+import { fieldLines } from "./field-line.ts";
 import type { GuestEvents, GuestLeg, GuestRequest } from "./guest-leg.ts";
 import type { GuestRelay, RelayReader } from "./guest-relay.ts";
 import type { RawHeaders } from "./raw-headers.ts";
@@ -56,61 +58,6 @@ class GuestBody extends Readable {
   }
 }
 
-/** Frames a body of unknown length. */
-class ChunkedBody extends Writable {
-  readonly #relay: Duplex;
-  #trailers: RawHeaders = [];
-
-  constructor(relay: Duplex) {
-    super({ decodeStrings: true });
-    this.#relay = relay;
-    // A relay that broke says so itself.
-    this.on("error", () => undefined);
-  }
-
-  /** Ends the body behind every piece that still waits for the relay. */
-  finish(trailers: RawHeaders, done: () => void): void {
-    this.#trailers = trailers;
-    this.end(done);
-  }
-
-  override _final(done: (error?: Error | null) => void): void {
-    this.#relay.write(`0\r\n${fieldLines(this.#trailers)}\r\n`, "latin1", done);
-  }
-
-  override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
-    this.#send(chunk, done);
-  }
-
-  /** Pieces that had to wait go as one chunk: thousands of tiny ones would each take the relay's time. */
-  override _writev(waiting: { readonly chunk: Buffer }[], done: (error?: Error | null) => void): void {
-    this.#send(Buffer.concat(waiting.map(({ chunk }) => chunk)), done);
-  }
-
-  #send(chunk: Buffer, done: (error?: Error | null) => void): void {
-    const relay = this.#relay;
-    if (chunk.length === 0) {
-      // An empty chunk would be the last one.
-      done();
-      return;
-    }
-    relay.cork();
-    relay.write(`${chunk.length.toString(16)}\r\n`, "latin1");
-    relay.write(chunk);
-    // Ready for more once the relay is, so that a slow guest slows its client down.
-    relay.write("\r\n", "latin1", done);
-    relay.uncork();
-  }
-}
-
-function fieldLines(fields: RawHeaders): string {
-  let lines = "";
-  for (let i = 0; i + 1 < fields.length; i += 2) {
-    lines += `${fields[i]}: ${fields[i + 1]}\r\n`;
-  }
-  return lines;
-}
-
 /**
  * Sends one request over a relay as HTTP/1.1 and reads its answer. Lean on purpose: Node's own client copies every piece
  * of a body.
@@ -143,7 +90,7 @@ class Http1Leg implements GuestLeg, RelayReader, ParserEvents {
     const { stream } = relay;
     this.#relay = relay;
     this.#events = events;
-    this.#sent = head.empty;
+    this.#sent = head.empty || head.whole !== undefined;
     this.#parser = new ResponseParser({ method: head.method, upgrade: head.upgrade, events: this });
     relay.listen(this);
     if (stream.destroyed) {
@@ -151,12 +98,17 @@ class Http1Leg implements GuestLeg, RelayReader, ParserEvents {
     } else if (stream.readableEnded) {
       process.nextTick(() => this.onEnd());
     }
-    if (!head.empty) {
-      // One packet for the head and whatever of the body is there already; it leaves within this turn either way.
-      stream.cork();
-      setImmediate(() => stream.uncork());
+    const text = `${head.method} ${head.path} HTTP/1.1\r\n${fieldLines(head.headers)}\r\n`;
+    if (head.whole !== undefined) {
+      writeWhole(stream, text, head.whole);
+    } else {
+      if (!head.empty) {
+        // One packet for the head and whatever of the body is there already; it leaves within this turn either way.
+        stream.cork();
+        setImmediate(() => stream.uncork());
+      }
+      stream.write(text, "latin1");
     }
-    stream.write(`${head.method} ${head.path} HTTP/1.1\r\n${fieldLines(head.headers)}\r\n`, "latin1");
     this.#chunks = head.chunked ? new ChunkedBody(stream) : undefined;
   }
 

@@ -107,6 +107,9 @@ export function requestHttp2({ stream: relay }: GuestRelay, head: GuestRequest, 
     process.nextTick(onEnd);
   }
 
+  if (head.whole !== undefined) {
+    stream.end(head.whole);
+  }
   return {
     body: stream,
     endBody(last) {

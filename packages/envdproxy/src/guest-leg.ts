@@ -65,6 +65,8 @@ export interface GuestRequest {
   readonly headers: RawHeaders;
   /** No body follows. */
   readonly empty: boolean;
+  /** The body, where all of it is there; nothing follows it. */
+  readonly whole?: Buffer | undefined;
   /** A body of unknown length follows. */
   readonly chunked: boolean;
   /** Asks for another protocol. */

@@ -11,6 +11,7 @@ export class Http1Turns {
   /** The answer in front of one, where a request came before that was out. */
   readonly #before = new WeakMap<ServerResponse, ServerResponse>();
   readonly #ending = new WeakSet<Duplex>();
+  readonly #early = new WeakSet<Duplex>();
 
   /** Notes the answer to a request, in the order in which they came. */
   add(response: ServerResponse): void {
@@ -20,6 +21,17 @@ export class Http1Turns {
       this.#before.set(response, before);
     }
     this.#latest.set(socket, response);
+    this.#early.delete(socket);
+  }
+
+  /** Notes that what comes next on a connection was sent before the answer to something else was out. */
+  early(socket: Duplex): void {
+    this.#early.add(socket);
+  }
+
+  /** Whether what comes next may switch protocols: its client waits for no other answer. */
+  maySwitch(socket: Duplex): boolean {
+    return this.owed(socket) === undefined && !this.#early.has(socket);
   }
 
   /**

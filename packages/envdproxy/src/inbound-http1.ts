@@ -40,7 +40,8 @@ export function headBytes(status: number, statusText: string, headers: RawHeader
   return `${head}\r\n`;
 }
 
-function reasonOf(status: number, statusText: string): string {
+/** The guest's words for a status, or the usual ones. */
+export function reasonOf(status: number, statusText: string): string {
   return statusText === "" || INVALID_STATUS_TEXT.test(statusText) ? (STATUS_CODES[status] ?? "") : statusText;
 }
 

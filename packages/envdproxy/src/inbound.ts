@@ -27,7 +27,8 @@ export interface Inbound {
   readonly secure: boolean;
   /** Address of the client. */
   readonly peer: string;
-  readonly body: Readable;
+  /** What is all there already is its bytes. */
+  readonly body: Readable | Buffer;
   /** Whether the client waits for `100 Continue` before it sends the body. */
   readonly expectsContinue: boolean;
   /** True once the client went away before the answer was complete. */

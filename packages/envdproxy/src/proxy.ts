@@ -96,6 +96,8 @@ export interface ProxyHandler {
   readonly request: (request: IncomingMessage, response: ServerResponse) => void;
   /** For `checkContinue` of an HTTP/1.1 server: the client is asked for its body once the guest is reached. */
   readonly checkContinue: (request: IncomingMessage, response: ServerResponse) => void;
+  /** For a request that was read by other means. */
+  readonly inbound: (inbound: Inbound) => void;
   /** For `upgrade` of an HTTP/1.1 server. The socket may be half open. */
   readonly upgrade: (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
   /** For `stream` of an HTTP/2 server. */
@@ -379,6 +381,7 @@ export function createProxy(options: ProxyOptions): ProxyHandler {
           authority,
           headers: [...fields, ...connectionFields(keep, upgrade?.protocol)],
           empty: framing.kind === "none",
+          whole: Buffer.isBuffer(inbound.body) && framing.kind === "length" ? inbound.body : undefined,
           chunked: framing.kind === "chunked",
           upgrade: upgrade !== undefined,
         };
@@ -415,6 +418,7 @@ export function createProxy(options: ProxyOptions): ProxyHandler {
     },
     request: (request, response) => handle(new Http1Inbound(request, response, false), "http1", undefined),
     checkContinue: (request, response) => handle(new Http1Inbound(request, response, true), "http1", undefined),
+    inbound: (inbound) => handle(inbound, "http1", undefined),
     upgrade: (request, socket, head) => {
       const upgrade = new UpgradeSocket(request, socket, head);
       handle(new Http1Inbound(request, upgrade.response, false), "upgrade", upgrade);

@@ -1,3 +1,4 @@
+import { pushField } from "./field-line.ts";
 import { MAX_HEADER_BYTES } from "./limits.ts";
 import type { RawHeaders } from "./raw-headers.ts";
 
@@ -34,9 +35,6 @@ const NO_TRAILERS: RawHeaders = [];
 const LF = 10;
 const CR = 13;
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5][0-9]{2})(?: (.*))?$/;
-const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
-// eslint-disable-next-line no-control-regex -- control characters are what must not be in a field
-const NO_TEXT = /[^\t\x20-\x7e\x80-\xff]/;
 const CHUNK_SIZE = /^([0-9a-fA-F]{1,13})[ \t]*(?:;.*)?$/s;
 
 /** An answer that is no HTTP/1. The message is for the log. */
@@ -196,7 +194,7 @@ export class ResponseParser {
     while (lineEnd >= 0) {
       const from = lineEnd + 1;
       lineEnd = text.indexOf("\n", from);
-      pushField(headers, withoutCr(text.slice(from, lineEnd < 0 ? text.length : lineEnd)));
+      addField(headers, withoutCr(text.slice(from, lineEnd < 0 ? text.length : lineEnd)));
     }
     const interim = status < 200;
     const empty = interim || this.#method === "HEAD" || status === 204 || status === 304;
@@ -291,7 +289,7 @@ export class ResponseParser {
     if (this.#trailerBytes > MAX_HEADER_BYTES) {
       throw new BrokenAnswer("the guest's trailers are too long");
     }
-    pushField(this.#trailers, line);
+    addField(this.#trailers, line);
   }
 
   #finish(): void {
@@ -354,24 +352,8 @@ function withoutCr(line: string): string {
   return line.endsWith("\r") ? line.slice(0, -1) : line;
 }
 
-/** Strips spaces and tabs by hand: a pattern would take quadratic time on a value made of them. */
-function withoutBlanks(text: string, from: number): string {
-  let start = from;
-  let end = text.length;
-  while (start < end && (text[start] === " " || text[start] === "\t")) {
-    start += 1;
-  }
-  while (end > start && (text[end - 1] === " " || text[end - 1] === "\t")) {
-    end -= 1;
-  }
-  return text.slice(start, end);
-}
-
-function pushField(fields: string[], line: string): void {
-  const colon = line.indexOf(":");
-  const name = line.slice(0, Math.max(0, colon));
-  if (!FIELD_NAME.test(name) || NO_TEXT.test(line)) {
+function addField(fields: string[], line: string): void {
+  if (!pushField(fields, line)) {
     throw new BrokenAnswer("the guest's header is broken");
   }
-  fields.push(name, withoutBlanks(line, colon + 1));
 }

@@ -23,6 +23,7 @@ import {
   MAX_HTTP2_STREAMS,
 } from "./limits.ts";
 import type { Listener } from "./listener.ts";
+import { PlainConnection } from "./plain-connection.ts";
 import type { ProxyHandler } from "./proxy.ts";
 import { sniff } from "./sniff.ts";
 import { loadTlsPair, watchTlsPair } from "./tls-pair.ts";
@@ -71,6 +72,8 @@ class Connections {
   readonly sessions = new Set<ServerHttp2Session>();
   readonly responses = new Map<ServerResponse, Duplex>();
   readonly streams = new Set<ServerHttp2Stream>();
+  readonly plain = new Set<PlainConnection>();
+  plainRunning = 0;
   /** Connections that have not said what they speak. */
   readonly unknown = new Set<() => void>();
   #idle: (() => void) | undefined;
@@ -84,7 +87,7 @@ class Connections {
   }
 
   get running(): number {
-    return this.responses.size + this.streams.size;
+    return this.responses.size + this.streams.size + this.plainRunning;
   }
 
   /** To be called after each end of an exchange. */
@@ -113,6 +116,7 @@ class Connections {
 function http1Server(
   handler: ProxyHandler,
   open: Connections,
+  turns: Http1Turns,
   headTimeoutMs: number,
   draining: () => boolean,
 ): Http1Server {
@@ -128,7 +132,6 @@ function http1Server(
     requireHostHeader: false,
   });
   server.maxHeadersCount = 0;
-  const turns = new Http1Turns();
 
   function track(request: IncomingMessage, response: ServerResponse): void {
     open.responses.set(response, request.socket);
@@ -184,7 +187,7 @@ function http1Server(
   }
 
   server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    if (turns.owed(socket) !== undefined) {
+    if (!turns.maySwitch(socket)) {
       // Nobody who switches protocols still waits for an answer.
       refuseInTurn(socket, "malformed_request");
       return;
@@ -396,12 +399,52 @@ export async function serve(listener: Listener, handler: ProxyHandler, options: 
     await listener.close();
     throw error;
   }
-  const http1 = http1Server(handler, open, headTimeoutMs, () => draining);
+  const turns = new Http1Turns();
+  const http1 = http1Server(handler, open, turns, headTimeoutMs, () => draining);
   const http2 = http2Server(handler, open, headTimeoutMs, () => draining);
 
+  /** Serves a connection of HTTP/1.1: here while its requests are plain, then by Node's server. */
+  function serveHttp1(socket: Socket): void {
+    const connection = new PlainConnection(socket, {
+      onRequest: (inbound) => {
+        open.plainRunning += 1;
+        handler.inbound(inbound);
+      },
+      onOver: () => {
+        open.plainRunning -= 1;
+        open.ended();
+      },
+      onOther: (early) => {
+        if (early) {
+          turns.early(socket);
+        }
+        http1.emit("connection", socket);
+        socket.resume();
+      },
+      onLeft: () => open.plain.delete(connection),
+    });
+    open.plain.add(connection);
+  }
+  function begin(socket: Socket): void {
+    const giveUp = sniff(socket, headTimeoutMs, (protocol) => {
+      open.unknown.delete(giveUp);
+      if (protocol === "http2" && tls === undefined) {
+        // The session reads what was put back by itself; bytes that flow past it would be lost.
+        http2.emit("connection", socket);
+      } else {
+        serveHttp1(socket);
+      }
+    });
+    open.unknown.add(giveUp);
+    socket.once("close", () => open.unknown.delete(giveUp));
+  }
   tls?.server.on("secureConnection", (socket) => {
     socket.on("error", () => undefined);
-    (socket.alpnProtocol === "h2" ? http2 : http1).emit("connection", socket);
+    if (socket.alpnProtocol === "h2") {
+      http2.emit("connection", socket);
+    } else {
+      begin(socket);
+    }
   });
 
   logger?.info(
@@ -416,18 +459,7 @@ export async function serve(listener: Listener, handler: ProxyHandler, options: 
     } else if (tls !== undefined) {
       tls.server.emit("connection", socket);
     } else {
-      const giveUp = sniff(socket, headTimeoutMs, (protocol) => {
-        open.unknown.delete(giveUp);
-        if (protocol === "http2") {
-          // The session reads what was put back by itself; bytes that flow past it would be lost.
-          http2.emit("connection", socket);
-        } else {
-          http1.emit("connection", socket);
-          socket.resume();
-        }
-      });
-      open.unknown.add(giveUp);
-      socket.once("close", () => open.unknown.delete(giveUp));
+      begin(socket);
     }
   });
 
@@ -447,6 +479,9 @@ export async function serve(listener: Listener, handler: ProxyHandler, options: 
       response.shouldKeepAlive = false;
     }
   }
+  for (const connection of open.plain) {
+    connection.close();
+  }
   http1.closeIdleConnections();
 
   if (!(await open.quiet(drainTimeoutMs))) {
@@ -454,6 +489,9 @@ export async function serve(listener: Listener, handler: ProxyHandler, options: 
   }
   for (const [response, socket] of open.responses) {
     cutConnection(response, socket);
+  }
+  for (const connection of open.plain) {
+    connection.cut();
   }
   for (const stream of open.streams) {
     resetStream(stream);
