@@ -88,7 +88,25 @@ function generalRoutes({ health, version, serverAddress, metrics }: AppParts): r
   ];
 }
 
+/** Routes of sandboxes. Each takes only what authorization was asked about: the resource and the subresource. */
 function sandboxRoutes(verbs: VerbParts): readonly ApiRoute[] {
+  return unguardedRoutes(verbs).map(({ subresource: expected, answer, ...route }) => ({
+    ...route,
+    answer: (call) => {
+      const { attributes } = call.info;
+      if (attributes.kind !== "resource" || attributes.resource !== RESOURCE || attributes.subresource !== expected) {
+        throw unknownResource();
+      }
+      return answer(call);
+    },
+  }));
+}
+
+interface SandboxRoute extends ApiRoute {
+  readonly subresource?: string;
+}
+
+function unguardedRoutes(verbs: VerbParts): readonly SandboxRoute[] {
   const { reads } = verbs;
   const read =
     (how: "get" | "list" | "watch"): ApiHandler =>
@@ -115,8 +133,8 @@ function sandboxRoutes(verbs: VerbParts): readonly ApiRoute[] {
     { method: "GET", path: one, answer: read("get") },
     { method: "DELETE", path: one, answer: (call) => deleteSandbox(verbs, call) },
     { method: "PATCH", path: one, answer: (call) => patchSandbox(verbs, call) },
-    ...RESOURCE_TABLE.subresources.map((row): ApiRoute => {
-      return { method: "POST", path: `${one}/${row.name}`, answer: subresource(verbs, row) };
+    ...RESOURCE_TABLE.subresources.map((row): SandboxRoute => {
+      return { method: "POST", path: `${one}/${row.name}`, subresource: row.name, answer: subresource(verbs, row) };
     }),
     { method: "GET", path: `${ROOT}/watch/${RESOURCE}`, answer: read("watch") },
     { method: "GET", path: `${ROOT}/watch/namespaces/:namespace/${RESOURCE}`, answer: read("watch") },
