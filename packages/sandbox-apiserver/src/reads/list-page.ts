@@ -74,6 +74,15 @@ export function rangeOf(items: readonly Item[], namespace: string): readonly [nu
       ];
 }
 
+/** Where the sandboxes of one name begin and end. */
+export function rangeOfName(items: readonly Item[], namespace: string, name: string): readonly [number, number] {
+  const isBefore = (sandbox: Sandbox, orAt: boolean): boolean =>
+    sandbox.namespace === namespace
+      ? sandbox.name < name || (orAt && sandbox.name === name)
+      : sandbox.namespace < namespace;
+  return [lowerBound(items, (one) => isBefore(one, false)), lowerBound(items, (one) => isBefore(one, true))];
+}
+
 function placeBehind(items: readonly Item[], after: SandboxPlace): number {
   return lowerBound(items, (sandbox) => compareSandboxes(sandbox, after) <= 0);
 }

@@ -3,7 +3,7 @@ import type { Catalog } from "./catalog.ts";
 import type { EventType, Form } from "./form.ts";
 import { itemOf, versionOf } from "./item.ts";
 import type { Item } from "./item.ts";
-import { rangeOf } from "./list-page.ts";
+import { rangeOfName } from "./list-page.ts";
 import { eventLine } from "./step-events.ts";
 import { bookmarkLine } from "./watch-feed.ts";
 import type { WatchFeed } from "./watch-feed.ts";
@@ -150,12 +150,6 @@ function knownAt(catalog: Catalog, selection: Selection, from: number): Item | u
       }
     }
   }
-  const [first, end] = rangeOf(items, namespace);
-  for (let at = first; at < end; at += 1) {
-    const item = items[at];
-    if (isMeant(item)) {
-      return item;
-    }
-  }
-  return undefined;
+  const [first, end] = rangeOfName(items, namespace, pinned ?? "");
+  return items.slice(first, end).find(isMeant);
 }

@@ -180,13 +180,18 @@ export class Watches {
 
   /** Takes in what is new; everybody sends it as fast as their readers read. */
   #look(): void {
+    const { catalog, logger } = this.#parts;
     const began = performance.now();
-    this.#parts.catalog.current();
+    try {
+      catalog.current();
+    } catch (error) {
+      logger.error({ func: "reads.watch", err: error }, "watches could not look at the fleet");
+    }
     const ended = performance.now();
     this.#restUntil = ended + Math.min(LONGEST_REST_MS, (ended - began) * REST_FACTOR);
     for (const { body, feed } of this.#open) {
       if (feed.behind) {
-        this.#parts.logger.warn({ func: "reads.watch" }, "a watch ended whose reader is too slow");
+        logger.warn({ func: "reads.watch" }, "a watch ended whose reader is too slow");
         body.end();
       } else {
         body.wake();
