@@ -40,7 +40,7 @@ export interface WarmPoolDriverOptions {
 }
 
 /** The Lease that the drivers of a cluster compete for. */
-export const LEASE_NAME = "cocoon-warmpool-driver";
+const LEASE_NAME = "cocoon-warmpool-driver";
 
 const SYNC_INTERVAL_MS = 5000;
 /** After a lost lease the driver begins anew after this, in milliseconds. */

@@ -86,7 +86,7 @@ export class PoolStatuses {
 }
 
 /** What each pool reports, by its key: pools that share a pool of the nodes share what is warm there. */
-export function poolShares(wishes: readonly PoolWish[], warm: ReadonlyMap<string, number>): Map<string, number> {
+function poolShares(wishes: readonly PoolWish[], warm: ReadonlyMap<string, number>): Map<string, number> {
   const groups = new Map<string, WarmPool[]>();
   for (const { pool, key } of wishes) {
     if (key !== undefined) {

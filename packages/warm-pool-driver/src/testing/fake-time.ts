@@ -77,7 +77,7 @@ export class SkewedTime implements Timing {
 }
 
 /** Waits until everything that could happen without time passing has happened. */
-export async function settle(): Promise<void> {
+async function settle(): Promise<void> {
   await immediate();
   await immediate();
 }
