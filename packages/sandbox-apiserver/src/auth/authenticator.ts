@@ -9,10 +9,12 @@ import {
   allValues,
   firstValue,
   headerLines,
-  stripCredentials,
+  secretHeaders,
+  stripHeaders,
   valuesByKey,
   type RawRequest,
   type RemoteHeaderNames,
+  type SecretHeaders,
 } from "./request-headers.ts";
 import { TokenReviewer } from "./token-reviewer.ts";
 
@@ -58,6 +60,16 @@ export function createAuthenticator(options: AuthenticatorOptions = {}): Authent
   const tokens =
     client === undefined ? undefined : new TokenReviewer({ client, audiences, ttlMs: tokenTtlMs, logger, timing });
 
+  let secrets = { names: undefined as RemoteHeaderNames | undefined, isSecret: secretHeaders() };
+
+  /** Worked out once for each set of names. */
+  function secretsOf(names: RemoteHeaderNames | undefined): SecretHeaders {
+    if (secrets.names !== names) {
+      secrets = { names, isSecret: secretHeaders(names) };
+    }
+    return secrets.isSecret;
+  }
+
   /** Whom a front proxy speaks for. */
   function proxied(request: RawRequest, lines: ReturnType<typeof headerLines>): ApiUser | undefined {
     const proxy = trust?.current.requestHeader;
@@ -84,7 +96,7 @@ export function createAuthenticator(options: AuthenticatorOptions = {}): Authent
       const shown = certificates.shownBy(request);
       const user = shown ? (proxied(request, lines) ?? certified(request)) : undefined;
       // Before anything is waited for: nobody may see them meanwhile.
-      stripCredentials(request, names === undefined ? [] : [names]);
+      stripHeaders(request, secretsOf(names));
       if (user !== undefined) {
         return { kind: "user", user: withGroup(user) };
       }

@@ -4,14 +4,7 @@ import { describe, expect, it } from "vitest";
 import { TestAuthority } from "../testing/test-authority.ts";
 import { readCertificate, type Certificate } from "./certificate.ts";
 import { readValues } from "./der-reader.ts";
-import {
-  allValues,
-  firstValue,
-  headerLines,
-  stripCredentials,
-  valuesByKey,
-  REMOTE_HEADER_NAMES,
-} from "./request-headers.ts";
+import { allValues, firstValue, headerLines, stripHeaders, valuesByKey, secretHeaders } from "./request-headers.ts";
 import { readTrustBundle } from "./trust-bundle.ts";
 import { verifyClientChain } from "./verify-chain.ts";
 
@@ -107,7 +100,7 @@ describe("header lines", () => {
     fc.assert(
       fc.property(lines, (pairs) => {
         const rawHeaders = raw(pairs);
-        stripCredentials({ rawHeaders, headers: {} } as never, [REMOTE_HEADER_NAMES]);
+        stripHeaders({ rawHeaders, headers: {} } as never, secretHeaders());
         expect(rawHeaders).toEqual(raw(pairs.filter(([key]) => key === "x-other")));
       }),
     );

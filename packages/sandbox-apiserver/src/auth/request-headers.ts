@@ -95,12 +95,27 @@ function decoded(key: string): string {
   }
 }
 
-/**
- * Takes out of a request what only the authentication may see: the credential, and the headers of front proxies under
- * these names and the usual ones. Nobody behind it can be led to believe them.
- */
-export function stripCredentials(request: RawRequest, names: readonly RemoteHeaderNames[]): void {
-  const isSecret = secretNames([REMOTE_HEADER_NAMES, ...names]);
+/** Tells headers that only the authentication may see. */
+export type SecretHeaders = (name: string) => boolean;
+
+/** The credential, and the headers of front proxies under these names as well as the usual ones. */
+export function secretHeaders(names: RemoteHeaderNames = REMOTE_HEADER_NAMES): SecretHeaders {
+  const exact = new Set(["authorization", "x-remote-uid"]);
+  const prefixes: string[] = [];
+  for (const { username, uid, group, extraPrefix } of [REMOTE_HEADER_NAMES, names]) {
+    for (const name of [...username, ...uid, ...group]) {
+      exact.add(name.toLowerCase());
+    }
+    prefixes.push(...extraPrefix.map((prefix) => prefix.toLowerCase()));
+  }
+  return (name) => {
+    const lower = name.toLowerCase();
+    return exact.has(lower) || prefixes.some((prefix) => lower.startsWith(prefix));
+  };
+}
+
+/** Takes headers out of a request: nobody behind the authentication can be led to believe them. */
+export function stripHeaders(request: RawRequest, isSecret: SecretHeaders): void {
   const { rawHeaders, headers } = request;
   for (let at = rawHeaders.length - (rawHeaders.length % 2) - 2; at >= 0; at -= 2) {
     if (isSecret(rawHeaders[at] ?? "")) {
@@ -112,19 +127,4 @@ export function stripCredentials(request: RawRequest, names: readonly RemoteHead
       delete headers[name];
     }
   }
-}
-
-function secretNames(names: readonly RemoteHeaderNames[]): (name: string) => boolean {
-  const exact = new Set(["authorization", "x-remote-uid"]);
-  const prefixes: string[] = [];
-  for (const { username, uid, group, extraPrefix } of names) {
-    for (const name of [...username, ...uid, ...group]) {
-      exact.add(name.toLowerCase());
-    }
-    prefixes.push(...extraPrefix.map((prefix) => prefix.toLowerCase()));
-  }
-  return (name) => {
-    const lower = name.toLowerCase();
-    return exact.has(lower) || prefixes.some((prefix) => lower.startsWith(prefix));
-  };
 }

@@ -343,11 +343,13 @@ describe("the end", () => {
     const watched = ask(session, { ":path": "/watch" });
     const worked = ask(session, { ":path": "/work" });
     await ask(session);
-    const stopped = rig.stop().then(() => events.push("over"));
-    expect(await watched).toBe("watched");
-    // Work is in flight: for two seconds new clients still see why they should go.
-    expect((await get(rig)).body).toBe("unready,watches end");
+    const { socket } = await shake(rig);
     const goaway = new Promise((resolve) => session.once("goaway", resolve));
+    const stopped = rig.stop().then(() => events.push("over"));
+    // Work is in flight: for two seconds clients still see why they should go.
+    socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    expect(await text(socket)).toMatch(/connection: close\r\n.*unready,watches end/is);
+    expect(await watched).toBe("watched");
     await goaway;
     await vi.waitFor(() => expect(get(rig)).rejects.toThrow(/ECONNREFUSED/));
     expect(events).toEqual(["unready", "watches end"]);

@@ -129,7 +129,7 @@ describe("a client of HTTP/2 is cut off when it", () => {
   });
 
   it("has had its answers and sends no other request", async () => {
-    await using server = await http2(ok, { idleMs: 50 });
+    await using server = await http2(ok, { idleMs: 500 });
     const client = session(server.port);
     expect(await text(client.request({ ":path": "/" }))).toBe("ok");
     await ended(client);
@@ -165,7 +165,7 @@ describe("a client of HTTP/2 is cut off when it", () => {
       async (incoming, outgoing) => {
         outgoing.end(incoming.url === "/large" ? Buffer.alloc(1_000_000) : "ok");
       },
-      { stallMs: 50 },
+      { stallMs: 200 },
     );
     const client = session(server.port);
     const stream = client.request({ ":path": "/large" });
@@ -199,14 +199,14 @@ describe("bodies that nobody reads yet", () => {
 });
 
 describe("a quiet watch", () => {
-  const times = { headMs: 40, requestMs: 60, stallMs: 40, idleMs: 40 };
+  const times = { headMs: 300, requestMs: 300, stallMs: 150, idleMs: 300 };
   const watch: ApiServer["listener"] = async (_incoming, outgoing) => {
     const answer = outgoing as ServerResponse;
     answer.writeHead(200);
     answer.write("a");
-    await new Promise((resolve) => setTimeout(resolve, 400));
+    await new Promise((resolve) => setTimeout(resolve, 700));
     answer.write("b");
-    await new Promise((resolve) => setTimeout(resolve, 400));
+    await new Promise((resolve) => setTimeout(resolve, 700));
     answer.end("c");
   };
 
