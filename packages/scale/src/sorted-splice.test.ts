@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { spliceSorted } from "./sorted-splice.ts";
+import { SortedEdit, spliceSorted } from "./sorted-splice.ts";
 
 interface Item {
   readonly key: number;
@@ -36,4 +36,33 @@ describe("spliceSorted", () => {
     const sorted = [{ key: 1 }, { key: 2 }];
     expect(spliceSorted(sorted, [{ key: 0 }, { key: 9 }], [], byKey)).toBe(sorted);
   });
+});
+
+it("edits an array and those beside it as if each cut and insertion were made by itself", () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.nat(9), { maxLength: 12 }),
+      fc.array(fc.nat(12), { maxLength: 6 }),
+      fc.array(fc.nat(12), { maxLength: 6 }),
+      (array, cutPlaces, insertPlaces) => {
+        const cuts = [...new Set(cutPlaces)].filter((at) => at < array.length);
+        const inserts = insertPlaces.filter((at) => at <= array.length).sort((a, b) => a - b);
+        const edit = new SortedEdit(array.length);
+        cuts.forEach((at) => edit.cut(at));
+        inserts.forEach((at) => edit.insert(at));
+        const inserted = inserts.map((_, index) => 100 + index);
+        const expected: number[] = [];
+        for (let at = 0; at <= array.length; at += 1) {
+          expected.push(...inserted.filter((_, index) => inserts[index] === at));
+          if (at < array.length && !cuts.includes(at)) {
+            expected.push(array[at] ?? -1);
+          }
+        }
+        const before = [...array];
+        expect(edit.apply(array, inserted)).toStrictEqual(expected);
+        expect(edit.apply(array, inserted)).toStrictEqual(expected);
+        expect(array).toStrictEqual(before);
+      },
+    ),
+  );
 });

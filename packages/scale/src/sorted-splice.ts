@@ -63,18 +63,21 @@ export class SortedEdit {
   apply<T>(array: readonly T[], inserted: readonly T[]): readonly T[] {
     const cuts = this.#cuts.sort((a, b) => a - b);
     const inserts = this.#inserts;
-    const out: T[] = [];
+    // A copy has its size from the beginning, which an array that grows has not.
+    const out: T[] = array.slice(0, this.#length - cuts.length + inserts.length);
+    let end = 0;
     let cut = 0;
     let insert = 0;
     let at = 0;
     while (at < this.#length || insert < inserts.length) {
       const nextInsert = inserts[insert] ?? this.#length;
       const stop = Math.min(cuts[cut] ?? this.#length, nextInsert);
-      for (; at < stop; at += 1) {
-        out.push(array[at] as T);
+      for (; at < stop; at += 1, end += 1) {
+        out[end] = array[at] as T;
       }
       if (insert < inserts.length && nextInsert === at) {
-        out.push(inserted[insert] as T);
+        out[end] = inserted[insert] as T;
+        end += 1;
         insert += 1;
       } else if (cuts[cut] === at) {
         cut += 1;

@@ -162,16 +162,19 @@ export class Catalog {
   #compare(next: readonly Sandbox[]): { readonly items: readonly Item[]; readonly changes: readonly Change[] } {
     const before = this.#sandboxes;
     const { items: oldItems } = this.#current;
-    const items: Item[] = [];
+    // A copy has its size from the beginning, which an array that grows has not.
+    const items = oldItems.slice(0, next.length);
     const changes: Change[] = [];
     const touched: Touched[] = [];
     let at = 0;
-    while (at < before.length || items.length < next.length) {
+    let end = 0;
+    while (at < before.length || end < next.length) {
       const old = before[at];
-      const now = next[items.length];
+      const now = next[end];
       if (old !== undefined && old === now) {
-        items.push(oldItems[at] as Item);
+        items[end] = oldItems[at] as Item;
         at += 1;
+        end += 1;
         continue;
       }
       const order = old === undefined ? 1 : now === undefined ? -1 : compareSandboxes(old, now);
@@ -179,25 +182,27 @@ export class Catalog {
         const gone = oldItems[at] as Item;
         this.#options.texts.leave(gone);
         changes.push({ before: gone, after: undefined });
-        touched.push({ place: items.length, sandbox: gone.sandbox });
+        touched.push({ place: end, sandbox: gone.sandbox });
         at += 1;
-      } else if (order > 0) {
-        const come = this.#enter(now as Sandbox);
-        changes.push({ before: undefined, after: come });
-        items.push(come);
-      } else {
-        const known = oldItems[at] as Item;
-        at += 1;
-        if (looksSame(known.sandbox, now as Sandbox)) {
-          items.push(known);
-          continue;
-        }
-        const changed = this.#enter(now as Sandbox);
-        this.#options.texts.leave(known);
-        changes.push({ before: known, after: changed });
-        touched.push({ place: items.length, sandbox: known.sandbox });
-        items.push(changed);
+        continue;
       }
+      let item: Item;
+      if (order > 0) {
+        item = this.#enter(now as Sandbox);
+        changes.push({ before: undefined, after: item });
+      } else {
+        item = oldItems[at] as Item;
+        at += 1;
+        if (!looksSame(item.sandbox, now as Sandbox)) {
+          const known = item;
+          item = this.#enter(now as Sandbox);
+          this.#options.texts.leave(known);
+          changes.push({ before: known, after: item });
+          touched.push({ place: end, sandbox: known.sandbox });
+        }
+      }
+      items[end] = item;
+      end += 1;
     }
     addNamesakes(items, changes, touched);
     return { items, changes };

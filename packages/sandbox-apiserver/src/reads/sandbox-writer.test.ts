@@ -49,11 +49,11 @@ it("keeps texts of listed sandboxes within its budget, and gives back what leave
   const one = itemOf({ namespace: "n", name: "x", node: "a", id: "sb_1", phase: "Running", paused: false });
   const wide = itemOf({ ...one.sandbox, name: "\u2028" });
   const texts = new TextCache(1000);
-  const text = texts.textOf(one);
+  const written = texts.textOf(one);
   expect(texts.leftBytes).toBe(1000);
   texts.enter(one);
-  expect(texts.textOf(one)).toBe(text);
-  expect(texts.leftBytes).toBe(1000 - text.length);
+  expect(texts.textOf(one)).toBe(written);
+  expect(texts.leftBytes).toBe(1000 - written.length);
   expect(texts.textOf(one)).toBe(one.text);
   texts.enter(wide);
   expect(texts.textOf(wide)).toContain("\u2028");
