@@ -230,6 +230,17 @@ describe("the OpenAPI document", () => {
     expect(plain.text).toBe(answer.text);
   });
 
+  test.each(["application/com.github.proto-openapi.spec.v3@v1.0+protobuf", "application/yaml"])(
+    "has no form %s",
+    async (accept) => {
+      for (const path of ["/openapi/v3", "/openapi/v3/apis/agents.x-k8s.io/v1beta1"]) {
+        expect((await fixture.call("GET", path, { headers: { accept } })).status).toBe(406);
+        const either = await fixture.call("GET", path, { headers: { accept: `${accept},application/json` } });
+        expect(either.headers).toMatchObject({ "content-type": "application/json" });
+      }
+    },
+  );
+
   test("has the patch by which clients see that fields are checked here, and every reference leads somewhere", async () => {
     const { text } = await fixture.call("GET", "/openapi/v3/apis/agents.x-k8s.io/v1beta1");
     const { paths, components } = JSON.parse(text) as Document;

@@ -10,7 +10,7 @@ import { healthEndpoints } from "./health.ts";
 import { InFlight } from "./in-flight.ts";
 import { negotiatePlain } from "./negotiation.ts";
 import { createSandboxReads } from "./reads/index.ts";
-import { RequestMetrics } from "./request-metrics.ts";
+import { createRequestMetrics } from "./request-metrics.ts";
 
 const MAX_READS = 400;
 const MAX_WRITES = 200;
@@ -39,7 +39,7 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
   const reads = createSandboxReads({ store, logger, clock: now });
   let shuttingDown = false;
   const health = healthEndpoints({ synced: options.ready ?? (() => true), shuttingDown: () => shuttingDown });
-  const metrics = new RequestMetrics(inFlight);
+  const metrics = createRequestMetrics(inFlight);
   const onAnswer = (answered: Answered): void => metrics.count(answered);
   const chain = new FilterChain({ authenticator, authorizer, inFlight, logger, requestTimeoutMs, onAnswer });
   const verbs = { store, reads, now, sandboxUnique: options.sandboxUnique ?? false, claiming: new Set<string>() };

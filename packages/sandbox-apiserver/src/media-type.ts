@@ -1,7 +1,7 @@
 import { unsupportedMediaType } from "./api-status.ts";
 
 /** Types that bodies of objects come in. */
-export const BODY_TYPES: readonly string[] = ["application/json", "application/yaml"];
+const BODY_TYPES: readonly string[] = ["application/json", "application/yaml"];
 
 /**
  * The type of a body, without parameters and in lower case. A body without one is JSON.

@@ -61,7 +61,7 @@ export function requestInfo(method: string, url: string): RequestInfo {
 }
 
 /** Whether a parameter of a query is set, as Kubernetes reads truth values. */
-export function isSet(query: URLSearchParams, key: string): boolean {
+function isSet(query: URLSearchParams, key: string): boolean {
   const value = query.get(key);
   return value !== null && value.toLowerCase() !== "false" && value !== "0";
 }

@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
-import type { ApiHandler } from "../api-call.ts";
+import type { ApiCall, ApiHandler } from "../api-call.ts";
+import { notAcceptable } from "../api-status.ts";
 import { GROUP_VERSION } from "../group.ts";
+import { acceptClauses } from "../negotiation.ts";
 import { openApiDocument } from "./document.ts";
 
 /** Path of the list of documents. */
@@ -8,6 +10,9 @@ export const OPENAPI_ROOT = "/openapi/v3";
 
 /** Path of the one document. */
 export const OPENAPI_DOCUMENT: string = `${OPENAPI_ROOT}/apis/${GROUP_VERSION}`;
+
+/** Choices of `Accept` that JSON satisfies. */
+const JSON_TYPES: ReadonlySet<string> = new Set(["application/json", "application/*", "*/*"]);
 
 /** Answers the list of documents, and the document: for ever under its hash. */
 export function createOpenApi(version: string): { readonly root: ApiHandler; readonly document: ApiHandler } {
@@ -17,8 +22,14 @@ export function createOpenApi(version: string): { readonly root: ApiHandler; rea
   const address = `${OPENAPI_DOCUMENT}?hash=${hash}`;
   const root = JSON.stringify({ paths: { [`apis/${GROUP_VERSION}`]: { serverRelativeURL: address } } });
   return {
-    root: () => new Response(root, { headers: { "content-type": "application/json" } }),
-    document: ({ info: { query }, ifNoneMatch }) => {
+    root: (call) => {
+      requireJson(call);
+      return new Response(root, { headers: { "content-type": "application/json" } });
+    },
+    document: (call) => {
+      requireJson(call);
+      const { info, ifNoneMatch } = call;
+      const { query } = info;
       const asked = query.get("hash");
       if (asked !== null && asked !== hash) {
         return new Response(null, { status: 301, headers: { location: address } });
@@ -30,4 +41,12 @@ export function createOpenApi(version: string): { readonly root: ApiHandler; rea
         : new Response(body, { headers: { ...headers, "content-type": "application/json" } });
     },
   };
+}
+
+/** @throws ApiStatusError 406 for a client that takes no JSON: documents come in no other form. */
+function requireJson({ accept }: ApiCall): void {
+  const takesJson = acceptClauses(accept).some(({ type, parameters }) => JSON_TYPES.has(type) && !parameters.has("as"));
+  if (!takesJson) {
+    throw notAcceptable(["application/json"]);
+  }
 }

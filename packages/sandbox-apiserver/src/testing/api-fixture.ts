@@ -45,7 +45,7 @@ export const SANDBOXES = "/apis/agents.x-k8s.io/v1beta1/namespaces/team/sandboxe
 export const NODE = "node-1.example:7777";
 
 /** Time of a fixture. */
-export const NOW_MS: number = Date.parse("2026-11-30T10:00:00Z");
+const NOW_MS: number = Date.parse("2026-11-30T10:00:00Z");
 
 const POOLS = [
   { template: "rt:24.04", warm: 9, target: 9 },

@@ -20,6 +20,7 @@ import type { SandboxIdentity } from "./sandbox-name.ts";
 import type { VerbParts } from "./verb-parts.ts";
 
 const PREFIX = "sandbox.cocoonstack.io/";
+const DEADLINE = `${PREFIX}deadline`;
 
 /** Metadata that means nothing here, or that the server sets. */
 const DROPPED: ReadonlySet<string> = new Set([
@@ -153,6 +154,9 @@ function createdObject(
 ): object {
   const metadata = membersOf(object["metadata"]);
   const kept = Object.entries(metadata).filter(([key, value]) => !DROPPED.has(key) && value !== null);
+  const annotations = Object.entries(membersOf(metadata["annotations"])).filter(
+    ([key, value]) => value !== null && key !== DEADLINE,
+  );
   const host = hostOf(address);
   const uid = sandboxUid(node, id);
   const moment = seconds(now);
@@ -166,11 +170,11 @@ function createdObject(
       ...(uid !== undefined && { uid }),
       creationTimestamp: moment,
       annotations: {
-        ...(membersOf(metadata["annotations"]) as Readonly<Record<string, string>>),
+        ...Object.fromEntries(annotations),
         [`${PREFIX}claim-id`]: id,
         [`${PREFIX}address`]: address,
         [`${PREFIX}token`]: token,
-        ...(deadline !== undefined && { [`${PREFIX}deadline`]: seconds(deadline) }),
+        ...(deadline !== undefined && { [DEADLINE]: seconds(deadline) }),
       },
     },
     spec: membersOf(object["spec"]),

@@ -3,7 +3,7 @@ import { membersOf, textOf } from "./members.ts";
 import type { Members } from "./members.ts";
 
 /** Annotation with the length of a lease in seconds. */
-export const TTL_ANNOTATION = "sandbox.cocoonstack.io/ttl-seconds";
+const TTL_ANNOTATION = "sandbox.cocoonstack.io/ttl-seconds";
 
 const WHOLE = /^\+?\d{1,15}$/;
 

@@ -1,0 +1,15 @@
+import { createServer } from "node:http";
+import { createStore } from "@org/scale";
+import { ScriptedNodes, StaticInventorySource } from "@org/scale/testing";
+import { createApiServer } from "./create-api-server.ts";
+const nodes = new ScriptedNodes();
+const n = nodes.node("node-1:1");
+const mk = (i: number, phase = "Running") => ({ name: `team/x${String(i).padStart(4, "0")}`, id: `sb_${i}`, phase, claimRef: `team/x${i}`, template: "rt:24.04", claimedAt: new Date(Date.now() - i * 1000), deadline: new Date(Date.now() + 1e6) });
+const entries = Array.from({ length: 1203 }, (_, i) => mk(i));
+for (const entry of entries) n.hold({ entry, archived: false });
+const source = new StaticInventorySource([{ node: "node-1:1", entries }]);
+const store = createStore(source, { clients: nodes });
+const api = createApiServer({ store, version: { version: "1.0.0" }, authenticator: { authenticate: async () => ({ kind: "user", user: { name: "a", groups: ["system:masters"] } }) }, authorizer: { authorize: async () => "allow" } });
+const server = createServer(api.listener as never).listen(Number(process.argv[2]), "127.0.0.1");
+setTimeout(() => source.put({ node: "node-1:1", entries: [mk(0, "Hibernated"), ...entries.slice(2)] }), Number(process.argv[3]));
+setTimeout(() => { api.close(); server.close(); process.exit(0); }, Number(process.argv[4]));
