@@ -24,7 +24,7 @@ function benchOf(quick: boolean, report: Bench["report"]): Bench {
       }
     : {
         quick,
-        effort: { rounds: 15, minRounds: 3, warmUp: 1, batchMicros: 20_000, budgetMicros: 4_000_000 },
+        effort: { rounds: 15, minRounds: 3, warmUp: 1, batchMicros: 20_000, budgetMicros: 2_500_000 },
         fleets: [
           { nodes: 26, perNode: 100 },
           { nodes: 26, perNode: 2000 },
@@ -47,7 +47,9 @@ async function measure(suites: readonly Suite[], quick: boolean): Promise<Result
     say(toJsonLine(figure));
   });
   for (const suite of suites) {
+    const began = performance.now();
     await suite.run(bench);
+    process.stderr.write(`${suite.name} took ${Math.round((performance.now() - began) / 1000)} s\n`);
   }
   return { machine, figures };
 }

@@ -46,7 +46,7 @@ function claim(world: World, clients: number, total: number): Promise<LoadResult
 }
 
 function rounds(bench: Bench): number {
-  return bench.quick ? 1 : 9;
+  return bench.quick ? 1 : 7;
 }
 
 async function oneClient(bench: Bench, world: World): Promise<void> {
@@ -77,7 +77,7 @@ async function oneClient(bench: Bench, world: World): Promise<void> {
 }
 
 async function manyClients(bench: Bench, rig: Rig, world: World, clients: number): Promise<void> {
-  const total = bench.quick ? clients * 2 : 4000;
+  const total = bench.quick ? clients * 2 : 3000;
   await create(world, clients, total);
   await claim(world, clients, total);
   const through: number[] = [];

@@ -104,7 +104,7 @@ function ratios(values: readonly number[], baselines: readonly number[]): number
 async function measure(bench: Bench, fleet: string, verb: Verb, many: Side, one: Side): Promise<void> {
   using toMany = await Connection.open(many.world.address);
   using toOne = await Connection.open(one.world.address);
-  const rounds = bench.quick ? 1 : 9;
+  const rounds = bench.quick ? 1 : 7;
   const times = bench.quick ? 3 : 150;
   const inMany: Cost[][] = [];
   const inOne: Cost[][] = [];
