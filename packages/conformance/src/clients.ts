@@ -58,6 +58,8 @@ export interface ClientSuiteOptions {
   readonly client: ClientId;
   readonly suite: string;
   readonly rig: RigFacts;
+  /** Column of the results. @default the client with its way to the data plane, or its kind of tokens */
+  readonly column?: string;
   readonly collector: ResultCollector;
   /** Which rows of the suite. @default all */
   readonly only?: ((row: ClientRow) => boolean) | undefined;
@@ -70,7 +72,7 @@ export interface ClientSuiteOptions {
 export async function runClientSuite(options: ClientSuiteOptions): Promise<void> {
   const { client, suite, rig, collector, launcher } = options;
   const rows = rowsFor(suite, client, rig.mode).filter(options.only ?? (() => true));
-  const column = `${client} ${rig.transport ?? rig.mode}`;
+  const column = options.column ?? `${client} ${rig.transport ?? rig.mode}`;
   const report = (row: ClientRow, line: Omit<RowLine, "row">): void => {
     if (options.onlyRow !== undefined && options.onlyRow !== row.id) {
       return;

@@ -159,7 +159,7 @@ export async function noSandboxLeft(mesh: GuestMesh, namespace: string, withinMs
 }
 
 /** Waits until there are guests for a row, and fronts that poll so often know of them. */
-export async function restock(mesh: GuestMesh, pollMs: number): Promise<void> {
+export async function restock(mesh: Pick<GuestMesh, "nodes">, pollMs: number): Promise<void> {
   const admins = mesh.nodes.map(({ admin }) => admin);
   const infos = await Promise.all(admins.map((admin) => admin.info()));
   if (infos.some(({ pools }) => pools.some(({ warm, target }) => warm < target))) {

@@ -26,6 +26,7 @@ interface OpenWatch extends KubeWatchNote {
 /** The HTTP face of a stand-in for a Kubernetes API server. */
 export class StandinApi {
   readonly #store: StandinStore;
+  readonly #reset: (response: ServerResponse) => void;
   readonly #watches = new Set<OpenWatch>();
   #faults: { readonly fault: KubeFault; left: number }[] = [];
   #requests: KubeRequestNote[] = [];
@@ -33,8 +34,10 @@ export class StandinApi {
   rules: readonly KubeRule[] = [];
   tokens: readonly string[] = [];
 
-  constructor(store: StandinStore) {
+  /** @param reset resets the connection that a request came on */
+  constructor(store: StandinStore, reset: (response: ServerResponse) => void) {
     this.#store = store;
+    this.#reset = reset;
   }
 
   set faults(faults: readonly KubeFault[]) {
@@ -52,7 +55,7 @@ export class StandinApi {
 
   resetWatches(): void {
     for (const { response } of this.#watches) {
-      response.socket?.resetAndDestroy();
+      this.#reset(response);
     }
   }
 
@@ -77,7 +80,7 @@ export class StandinApi {
     this.#requests.push({ at: Date.now(), method, path: url.pathname, query, ...(body === undefined ? {} : { body }) });
     this.#requests.splice(0, this.#requests.length - KEPT_REQUESTS);
     const action = this.#faultFor(method, url.pathname, query["watch"] === "true");
-    if (action !== undefined && interrupt(action, response)) {
+    if (action !== undefined && this.#interrupt(action, response)) {
       return;
     }
     const token = /^Bearer (.+)$/.exec(request.headers.authorization ?? "")?.[1] ?? "";
@@ -108,8 +111,30 @@ export class StandinApi {
     return found?.fault.action;
   }
 
+  /** Whether the fault was all there is to the answer. */
+  #interrupt(action: KubeFaultAction, response: ServerResponse): boolean {
+    switch (action.kind) {
+      case "status": {
+        const { code, reason, retryAfterSeconds } = action;
+        refuse(response, code, reason, `scripted ${reason}`, retryAfterSeconds);
+        return true;
+      }
+      case "reset":
+        this.#reset(response);
+        return true;
+      case "hang":
+        return true;
+      case "split":
+      case "silence":
+      case "watch-error":
+        return false;
+      default:
+        throw new Error("unknown fault");
+    }
+  }
+
   #answer(
-    asked: {
+    call: {
       readonly method: string;
       readonly path: string;
       readonly query: Readonly<Record<string, string>>;
@@ -118,7 +143,7 @@ export class StandinApi {
     },
     response: ServerResponse,
   ): void {
-    const { method, path, query, body, action } = asked;
+    const { method, path, query, body, action } = call;
     if (method === "POST" && path.endsWith("/tokenreviews")) {
       return reply(response, 201, reviewToken(body, this.users));
     }
@@ -130,6 +155,10 @@ export class StandinApi {
       return refuse(response, 404, "NotFound", "the server could not find the requested resource");
     }
     const { namespace, name } = target;
+    const asked = Number(query["resourceVersion"] ?? "0");
+    if (method === "GET" && name === undefined && asked > Number(this.#store.version)) {
+      return tooLarge(response, asked, this.#store.version);
+    }
     if (method === "GET" && name === undefined && query["watch"] === "true") {
       return void this.#watch(target, path, query, action, response);
     }
@@ -245,28 +274,6 @@ export class StandinApi {
   }
 }
 
-/** Whether the fault was all there is to the answer. */
-function interrupt(action: KubeFaultAction, response: ServerResponse): boolean {
-  switch (action.kind) {
-    case "status": {
-      const { code, reason, retryAfterSeconds } = action;
-      refuse(response, code, reason, `scripted ${reason}`, retryAfterSeconds);
-      return true;
-    }
-    case "reset":
-      response.socket?.resetAndDestroy();
-      return true;
-    case "hang":
-      return true;
-    case "split":
-    case "silence":
-    case "watch-error":
-      return false;
-    default:
-      throw new Error("unknown fault");
-  }
-}
-
 async function write(response: ServerResponse, line: string, pieces: number | undefined): Promise<void> {
   if (pieces === undefined) {
     response.write(line);
@@ -331,6 +338,13 @@ function refuse(
     response.setHeader("retry-after", String(retryAfterSeconds));
   }
   reply(response, code, statusOf(code, reason, message, retryAfterSeconds));
+}
+
+/** What an API server says of a version that is still to come: its database was put back, or its cache is behind. */
+function tooLarge(response: ServerResponse, asked: number, current: string): void {
+  const message = `Too large resource version: ${asked}, current: ${current}`;
+  const causes = [{ reason: "ResourceVersionTooLarge", message: "Too large resource version" }];
+  reply(response, 504, { ...statusOf(504, "Timeout", message), details: { causes, retryAfterSeconds: 1 } });
 }
 
 function reply(response: ServerResponse, code: number, body: object): void {

@@ -12,13 +12,20 @@ import { StandinStore } from "./kube-standin-store.ts";
 // the ports of the API and of the control by which the harness makes it fail.
 const settings = JSON.parse(readFileSync(process.argv[2] ?? "", "utf8")) as KubeStandinSettings;
 const store = new StandinStore();
-const api = new StandinApi(store);
+const sockets = new Set<Socket>();
+// Only the connection below TLS can be reset.
+const api = new StandinApi(store, ({ socket }) => {
+  for (const one of sockets) {
+    if (one.remotePort === socket?.remotePort) {
+      one.resetAndDestroy();
+    }
+  }
+});
 api.users = settings.users;
 api.rules = settings.rules;
 api.tokens = settings.tokens;
 settings.objects.forEach(run);
 
-const sockets = new Set<Socket>();
 const tls = { cert: readFileSync(settings.certFile), key: readFileSync(settings.keyFile) };
 const server = createServer(tls, (request, response) => {
   api.handle(request, response).catch((error: unknown) => {

@@ -12,7 +12,7 @@ import {
   runInGuest,
 } from "../../src/api.ts";
 import type { Front } from "../../src/front.ts";
-import { type GuestMesh, restock } from "../../src/guest-mesh.ts";
+import { type GuestMesh, type GuestMeshOptions, restock } from "../../src/guest-mesh.ts";
 import type { HarnessRow } from "../../src/harness-rows.ts";
 import type { NodeSandbox } from "../../src/node-admin.ts";
 import { waitFor } from "../../src/polling.ts";
@@ -32,10 +32,13 @@ interface Item {
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
+/** Nodes with guests and fronts over them, however those learn of the nodes. */
+export type LaneMesh = Pick<GuestMesh, "nodes"> & { readonly front: () => Promise<Front> };
+
 /** One front and what rows ask of it. */
 interface Bench {
   readonly front: Front;
-  readonly mesh: GuestMesh;
+  readonly mesh: LaneMesh;
   readonly ask: (method: Method, path: string, body?: unknown, key?: string | null) => Promise<Reply>;
   readonly make: (body?: object, key?: string) => Promise<Created>;
   readonly get: (id: string) => Promise<Item>;
@@ -45,7 +48,7 @@ interface Bench {
   readonly list: (query?: string) => Promise<{ readonly items: readonly Item[]; readonly next: string | undefined }>;
 }
 
-async function bench(mesh: GuestMesh, front: Front): Promise<Bench> {
+async function bench(mesh: LaneMesh, front: Front): Promise<Bench> {
   const { facts } = front;
   const ask: Bench["ask"] = (method, path, body, key) =>
     callApi(facts, method, path, {
@@ -731,9 +734,20 @@ const ADDED: readonly Check[] = [
   ],
 ];
 
-/** The matrix of the control-plane contract verb by verb, without a client, over two nodes. */
-export function laneRows(context: ControlContext): HeldRows {
-  const held = laneMesh(context, "lanes", { nodes: 2, warm: 6, medium: 1 });
+/** What the rows need of nodes: two of them, with guests of two sizes. */
+export const LANE_NODES: Omit<GuestMeshOptions, "isolation"> = { nodes: 2, warm: 6, medium: 1 };
+
+/**
+ * The matrix of the control-plane contract verb by verb, without a client, over two nodes.
+ * @param held nodes and fronts. @default a mesh
+ */
+export function laneRows(
+  context: ControlContext,
+  held: {
+    readonly mesh: () => Promise<LaneMesh>;
+    readonly close: () => Promise<void>;
+  } = laneMesh(context, "lanes", LANE_NODES),
+): HeldRows {
   let own: Promise<Bench> | undefined;
   const ready = (): Promise<Bench> =>
     (own ??= (async () => {

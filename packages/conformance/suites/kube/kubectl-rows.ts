@@ -336,6 +336,8 @@ const READS: readonly Row[] = [
     "get -w shows every object once, then what comes and goes",
     (desk) =>
       having(desk, ["one", "two"], async () => {
+        // What a node publishes of a sandbox may say more than what its create answered.
+        await delay(2_000);
         const watch = await desk.admin.start(["get", "sandboxes", ...NS, "-w", "-o", "name"]);
         try {
           await waitFor("both", () => watch.stdout().includes("/one") && watch.stdout().includes("/two"), 10_000);
