@@ -39,13 +39,7 @@ export class Services implements AsyncDisposable {
 
   /** Takes something in that runs until the drain. If it ends before, it has failed. */
   add(what: string, service: Promise<void>): void {
-    const ended = service.then(
-      () => {
-        if (!this.draining.aborted) this.#fail(new Error(`the ${what} ended by itself`));
-      },
-      (error: unknown) => this.#fail(error),
-    );
-    this.#running.push(ended);
+    this.#running.push(this.#watch(what, service));
   }
 
   /** Resolves when all have ended. @throws what the first one failed with */
@@ -61,8 +55,13 @@ export class Services implements AsyncDisposable {
     this.#life.abort();
   }
 
-  #fail(error: unknown): void {
-    this.#failure ??= { error };
-    this.#drain.abort();
+  async #watch(what: string, service: Promise<void>): Promise<void> {
+    try {
+      await service;
+      if (!this.draining.aborted) throw new Error(`the ${what} ended by itself`);
+    } catch (error) {
+      this.#failure ??= { error };
+      this.#drain.abort();
+    }
   }
 }
