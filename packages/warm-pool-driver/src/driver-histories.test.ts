@@ -12,13 +12,16 @@ const TEMPLATES = ["t", "u"];
 const IMAGES = ["python", "node"];
 const NODES = ["n1", "n2", "n3"];
 
+const FAULTS = ["well", "dies", "silent", "conflicts", "no templates", "a is cut off", "b is cut off"] as const;
+type Fault = (typeof FAULTS)[number];
+
 type Step =
   | { readonly do: "pool"; readonly name: string; readonly replicas: number; readonly template: string }
   | { readonly do: "template"; readonly name: string; readonly image: string }
   | { readonly do: "drop"; readonly path: string }
   | { readonly do: "nodes"; readonly names: readonly string[] }
   | { readonly do: "ill"; readonly names: readonly string[] }
-  | { readonly do: "cluster"; readonly fault: "well" | "dies" | "silent" | "conflicts" | "no templates" };
+  | { readonly do: "cluster"; readonly fault: Fault };
 
 const one = <T>(values: readonly T[]): fc.Arbitrary<T> => fc.constantFrom(...values);
 const steps: fc.Arbitrary<Step> = fc.oneof(
@@ -35,7 +38,7 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ do: fc.constant("ill" as const), names: fc.subarray(NODES) }),
   fc.record({
     do: fc.constant("cluster" as const),
-    fault: one(["well", "dies", "silent", "conflicts", "no templates"] as const),
+    fault: one(FAULTS),
   }),
 );
 
@@ -159,19 +162,24 @@ class History {
     );
   }
 
-  #fail(fault: Extract<Step, { readonly do: "cluster" }>["fault"]): void {
+  #fail(fault: Fault): void {
     this.cluster.revive();
     if (fault === "dies") {
       this.cluster.die();
     } else if (fault === "silent") {
       this.cluster.gate = silence;
-    } else if (fault === "conflicts" || fault === "no templates") {
+    } else if (fault !== "well") {
       this.cluster.gate = (request) => {
+        const holder = (request.body as { readonly spec?: { readonly holderIdentity?: string } } | undefined)?.spec
+          ?.holderIdentity;
         if (fault === "conflicts" && request.method === "PUT") {
           throw refusal(request, 409, "Conflict");
         }
         if (fault === "no templates" && request.path.includes("sandboxtemplates")) {
           throw refusal(request, 500, "InternalError");
+        }
+        if (holder !== undefined && fault === `${holder} is cut off`) {
+          throw refusal(request, 503, "ServiceUnavailable");
         }
       };
     }
