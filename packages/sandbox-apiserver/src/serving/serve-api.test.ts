@@ -146,6 +146,21 @@ describe("the protocol", () => {
   });
 });
 
+describe("a renegotiation", () => {
+  it("is refused: the client could show other certificates in it", async () => {
+    await using rig = await startRig();
+    const { socket } = await shake(rig, { maxVersion: "TLSv1.2" });
+    const outcome = await new Promise((resolve) => {
+      socket.once("error", resolve);
+      socket.once("close", () => resolve("closed"));
+      socket.renegotiate({ rejectUnauthorized: false }, (error) => resolve(error ?? "renegotiated"));
+    });
+    expect(String(outcome)).toMatch(/no renegotiation|closed|handshake/i);
+    socket.destroy();
+    expect((await get(rig)).body).toBe("ok");
+  });
+});
+
 describe("a server that cannot serve", () => {
   it.each<[what: string, options: object, code: string]>([
     ["an unknown cipher suite", { tls: { cipherSuites: ["TLS_NULL"] } }, "invalid_options"],
