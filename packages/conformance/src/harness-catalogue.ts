@@ -2,6 +2,7 @@ import { CLIENT_ROWS, type ClientId, DATA_PARTS, rowsFor } from "./catalogue.ts"
 import { CLIENTS } from "./client-facts.ts";
 import { CONTROL_SUITES } from "./control-run.ts";
 import type { HarnessRow } from "./harness-rows.ts";
+import { KUBE_CLIENT_SUITES, KUBE_CLIENTS, kubeSuiteRows } from "./kube-run.ts";
 import type { TokenMode, Transport } from "./rig.ts";
 import { CLI_CLIENT, cliRows } from "../suites/cli.ts";
 import { cliBuildRows } from "../suites/cli-builds.ts";
@@ -11,6 +12,7 @@ import { firstScriptRows } from "../suites/first-script.ts";
 import { fuzzRows } from "../suites/fuzz.ts";
 import { type HostileLane, hostileLanes } from "../suites/hostile.ts";
 import { ISOLATIONS, isolationRows } from "../suites/isolation.ts";
+import { longRows } from "../suites/long.ts";
 import { meshRows } from "../suites/mesh.ts";
 import { nodeRows } from "../suites/node.ts";
 import { runnerRows } from "../suites/protocols/runner-rows.ts";
@@ -74,6 +76,12 @@ function harnessRows(): readonly ListedRow[] {
         .flatMap(({ rows }: HostileLane) => rows),
     ),
     ...listed("fuzz", own, fuzzRows(standIn())),
+    ...listed(
+      "kube",
+      own,
+      kubeSuiteRows(standIn()).flatMap(({ rows }) => rows),
+    ),
+    ...listed("long", own, longRows(standIn())),
     ...Object.entries(CONTROL_SUITES).flatMap(([suite, lanesOf]) =>
       listed(
         suite,
@@ -96,7 +104,8 @@ export function listedRows(): readonly ListedRow[] {
         runs(suite, client) && rowsFor(suite, client, mode).some((row) => row.id === id);
       const modes = suite === "data" ? [] : MODES.filter(has);
       const ways = isDataRow(suite, id) && has("secret") ? TRANSPORTS : [];
-      return [...modes, ...ways].map((way) => `${client} ${way}`);
+      const kube = KUBE_CLIENT_SUITES.includes(suite) && KUBE_CLIENTS.includes(client) && has("secret") ? ["kube"] : [];
+      return [...modes, ...ways, ...kube].map((way) => `${client} ${way}`);
     }),
   }));
   return [...ofClients, ...harnessRows()];

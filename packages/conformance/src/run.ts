@@ -7,8 +7,10 @@ import { dataLanes } from "./data-run.ts";
 import { listedRows } from "./harness-catalogue.ts";
 import { type HarnessRow, runHarnessRows } from "./harness-rows.ts";
 import { runFuzzSuite } from "./fuzz-run.ts";
+import { runLongSuite } from "./long-run.ts";
 import { runHostileSuite } from "./hostile-run.ts";
 import { isInterpreterClient, runInterpreterSuite } from "./interpreter-run.ts";
+import { kubeLanes } from "./kube-run.ts";
 import { type Lane, runLanes } from "./lanes.ts";
 import { runNodeSuite } from "./node-run.ts";
 import { protocolLanes } from "./protocol-run.ts";
@@ -48,8 +50,10 @@ const HARNESS_SUITES: readonly string[] = [
   "faults",
   "hostile",
   "fuzz",
+  "long",
   "protocols",
   "node",
+  "kube",
   ...Object.keys(CONTROL_SUITES),
 ];
 
@@ -81,7 +85,7 @@ export async function run(context: RunContext): Promise<void> {
     withCli: asked === undefined || asked === CLI_CLIENT,
     withHarness: asked === undefined,
   };
-  const needsClients = wants("capacity") || wants("data") || SHARED_SUITES.some(wants);
+  const needsClients = wants("capacity") || wants("data") || args.suite === "kube" || SHARED_SUITES.some(wants);
   for (const client of needsClients ? plan.clients : []) {
     const launcher = await launcherFor(context.set, client);
     plan.launchers.set(client, launcher);
@@ -145,6 +149,10 @@ function sharedLanes(context: RunContext, plan: Plan): Lane[] {
   if (wants("data") && clients.length > 0) {
     lanes.push(...dataLanes(context, clients, launchers));
   }
+  // `quick` leaves it out: it fetches programs and takes minutes.
+  if (wants("kube") && !brief) {
+    lanes.push(...kubeLanes(context, clients, launchers, withHarness));
+  }
   const wanted = context.args.client;
   if (wants("interpreter") && (wanted === undefined || isInterpreterClient(wanted))) {
     for (const mode of brief ? (["secret"] as const) : MODES) {
@@ -178,6 +186,7 @@ function harnessLanes(context: RunContext, plan: Plan): Lane[] {
     ...lane("hostile", () => runHostileSuite(context)),
     // By its own name only: it takes minutes of a whole processor.
     ...(args.suite === "fuzz" ? lane("fuzz", () => runFuzzSuite(context)) : []),
+    ...(args.suite === "long" ? lane("long", () => runLongSuite(context)) : []),
     ...(wants("protocols") && !brief ? protocolLanes(context) : []),
     ...lane("faults", async () => {
       // Lanes of their own, which mostly wait as well.
