@@ -96,6 +96,7 @@ describe("routing", () => {
       status: 200,
     });
     expect(run.seen).toMatchObject([{ url: "/p?q=1" }]);
+    expect(run.seen[0]?.raw).toEqual(expect.arrayContaining(["X-Forwarded-Host", `3000-sb-a.${DOMAIN}`]));
   });
 
   it.each(["//a/../b", "/p?a=b;c=%zz&t=a%2Bb%3D%3D", "/%7Euser/%", "/a%2Fb"])(
@@ -465,6 +466,18 @@ describe("node refusals", () => {
     expect(answer.head).toContain("Access-Control-Allow-Origin: *");
     expect(answer.head).toContain("Content-Type: application/json");
     expect(answer.head + answer.body).not.toContain("10.0.0.9");
+  });
+
+  it("does not blame the token for what a node refuses to the proxy itself", async () => {
+    await using run = await rig();
+    run.store.beforeDial = () => {
+      throw new ScaleError("not_found", "10.0.0.9:27777: unknown sandbox", { status: 404 });
+    };
+    expect(await run.ask("GET /health")).toMatchObject({ status: 500, body: error(500, "sandbox unreachable") });
+    expect(await run.ask("GET /other")).toMatchObject({
+      status: 401,
+      body: error(401, "invalid sandbox access token"),
+    });
   });
 
   it("reports an unreachable node as its own trouble", async () => {

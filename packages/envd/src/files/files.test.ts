@@ -412,7 +412,8 @@ describe("POST /files", () => {
       400,
       /printable ASCII/,
     ],
-    ["metadata over the limit", query("x"), { ...OCTETS, "x-metadata-a": "v".repeat(4090) }, "x", 400, /4096/],
+    ["metadata over the limit", query("x"), { ...OCTETS, "x-metadata-a": "v".repeat(4087) }, "x", 400, /4097 bytes/],
+    ["far more of it", query("x"), { ...OCTETS, "x-metadata-a": "v".repeat(60_000) }, "x", 400, /at most 4096/],
     [
       "a metadata key over the limit",
       query("x"),

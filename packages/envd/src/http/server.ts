@@ -8,6 +8,8 @@ import { Turns } from "./turns.ts";
 /** Idle connections are kept this long, longer than any client in front keeps them. */
 const KEEP_ALIVE_MS = 640_000;
 const HEADERS_TIMEOUT_MS = 60_000;
+/** As much as a proxy in front lets through: cookies and paths can be long. */
+const MAX_HEADER_BYTES = 1024 * 1024;
 
 /**
  * A server for the daemon that is not yet listening: no limit on the time of a request or an answer, since commands and
@@ -18,7 +20,13 @@ export function createEnvdServer(envd: Pick<Envd, "listener">): Server {
   // An import statement would evaluate all exports of the module, its fetch client included: a third of the start-up time.
   const { createServer } = process.getBuiltinModule("node:http");
   const server = createServer(
-    { keepAliveTimeout: KEEP_ALIVE_MS, requestTimeout: 0, headersTimeout: HEADERS_TIMEOUT_MS, noDelay: true },
+    {
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      requestTimeout: 0,
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      maxHeaderSize: MAX_HEADER_BYTES,
+      noDelay: true,
+    },
     (req, res) => {
       if (!turns.isEnding(req.socket)) {
         turns.add(res);
@@ -26,6 +34,8 @@ export function createEnvdServer(envd: Pick<Envd, "listener">): Server {
       }
     },
   );
+  // Beyond 2000 fields Node would leave the rest out without a word.
+  server.maxHeadersCount = 0;
   server.on("checkExpectation", (_req, res) => {
     turns.add(res);
     sendProblem(res, 417, "only 100-continue is supported in Expect");
