@@ -9,11 +9,14 @@ import type { ControlContext, HeldRows } from "../suites/control/context.ts";
 import { LANE_NODES } from "../suites/control/lanes.ts";
 import { apiRows } from "../suites/kube/api-rows.ts";
 import { authRows } from "../suites/kube/auth-rows.ts";
+import { chartRows } from "../suites/kube/chart-rows.ts";
 import { driverRows } from "../suites/kube/driver-rows.ts";
 import { e2bRows } from "../suites/kube/e2b-rows.ts";
 import { informerRows } from "../suites/kube/informer-rows.ts";
 import { kubectlRows } from "../suites/kube/kubectl-rows.ts";
 import { lifeRows } from "../suites/kube/life-rows.ts";
+import { REAL_CONFIG } from "../suites/kube/real-cluster.ts";
+import { realRows } from "../suites/kube/real-rows.ts";
 
 /** Rows that wait for leases and outages, or start many programs, on a machine that has more to do. */
 const LIMIT_MS = 300_000;
@@ -34,6 +37,7 @@ export function kubeSuiteRows(context: ControlContext): readonly HeldRows[] {
     driverRows(context),
     lifeRows(context),
     e2bRows(context),
+    { rows: chartRows(context.programs), close: () => Promise.resolve() },
   ];
 }
 
@@ -60,6 +64,26 @@ export function kubeLanes(
   const wanted = clients.filter((client) => KUBE_CLIENTS.includes(client));
   const ofClients: Lane = { name: "kube clients", run: () => runClients(context, wanted, launchers) };
   return wanted.length === 0 ? own : [...own, ofClients];
+}
+
+/**
+ * Runs the suite `kube-real`.
+ * @throws when no cluster is named: it takes one that exists for tests
+ */
+export async function runKubeReal({ set, programs, args, collector, say }: RunContext): Promise<void> {
+  if ((process.env[REAL_CONFIG] ?? "") === "") {
+    throw new Error(
+      `--suite kube-real needs a kube-apiserver: set ${REAL_CONFIG} to a kubeconfig of somebody who may everything on one ` +
+        "that exists for tests and reaches this machine as localhost (README, Kubernetes)",
+    );
+  }
+  const { rows, close } = realRows({ set, programs, isolation: args.isolation });
+  try {
+    const options = { suite: "kube-real", client: "harness", collector, onlyRow: args.row, onRow: say };
+    await runHarnessRows(rows, { ...options, limitMs: LIMIT_MS });
+  } finally {
+    await close();
+  }
 }
 
 async function runClients(
