@@ -10,7 +10,7 @@ import { runFuzzSuite } from "./fuzz-run.ts";
 import { runLongSuite } from "./long-run.ts";
 import { runHostileSuite } from "./hostile-run.ts";
 import { isInterpreterClient, runInterpreterSuite } from "./interpreter-run.ts";
-import { kubeLanes } from "./kube-run.ts";
+import { kubeLanes, runKubeReal } from "./kube-run.ts";
 import { type Lane, runLanes } from "./lanes.ts";
 import { runNodeSuite } from "./node-run.ts";
 import { protocolLanes } from "./protocol-run.ts";
@@ -54,6 +54,7 @@ const HARNESS_SUITES: readonly string[] = [
   "protocols",
   "node",
   "kube",
+  "kube-real",
   ...Object.keys(CONTROL_SUITES),
 ];
 
@@ -186,6 +187,7 @@ function harnessLanes(context: RunContext, plan: Plan): Lane[] {
     ...lane("hostile", () => runHostileSuite(context)),
     // By its own name only: it takes minutes of a whole processor.
     ...(args.suite === "fuzz" ? lane("fuzz", () => runFuzzSuite(context)) : []),
+    ...(args.suite === "kube-real" ? lane("kube-real", () => runKubeReal(context)) : []),
     ...(args.suite === "long" ? lane("long", () => runLongSuite(context)) : []),
     ...(wants("protocols") && !brief ? protocolLanes(context) : []),
     ...lane("faults", async () => {
