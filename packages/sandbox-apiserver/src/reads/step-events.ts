@@ -16,7 +16,7 @@ const EVENTS_PER_CHUNK = 512;
  * The events that a selection sees of a step. Those of sandboxes that left stand before the others, so that clients
  * that know sandboxes by name end with one that is there; for their sake also a namesake that stayed is added again.
  */
-export function eventsOf(changes: readonly Change[], selection: Selection): readonly ItemEvent[] {
+function eventsOf(changes: readonly Change[], selection: Selection): readonly ItemEvent[] {
   const left: ItemEvent[] = [];
   const there: ItemEvent[] = [];
   for (const { before, after } of changes) {
