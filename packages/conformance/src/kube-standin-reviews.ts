@@ -34,7 +34,7 @@ export function reviewAccess(body: unknown, rules: readonly KubeRule[]): object 
   const user = member(spec, "user");
   const groups = member(spec, "groups");
   const subjects = new Set([
-    typeof user === "string" ? user : "",
+    typeof user === "string" && !user.startsWith("group:") ? user : "",
     ...(Array.isArray(groups) ? groups.map((group) => `group:${String(group)}`) : []),
   ]);
   const allowed = rules.some((rule) => rule.subjects.some((subject) => subjects.has(subject)) && permits(rule, spec));

@@ -9,7 +9,7 @@ export const SYSTEM_TOKEN = "token-of-the-shim";
 export const TOKENS = { admin: "token-of-alice", reader: "token-of-bob", nobody: "token-of-carol" } as const;
 
 /** Whose tokens they are. */
-export const USERS: Readonly<Record<string, KubeUser>> = {
+const USERS: Readonly<Record<string, KubeUser>> = {
   [SYSTEM_TOKEN]: { username: "system:serviceaccount:sandbox-system:sandbox-apiserver" },
   [TOKENS.admin]: { username: "alice", uid: "1", groups: ["ops"], extra: { "example.org/team": ["one", "two"] } },
   [TOKENS.reader]: { username: "bob", uid: "2", groups: ["readers"] },
