@@ -353,11 +353,20 @@ export function chartRows(programs: Programs): readonly HarnessRow[] {
         const { stdout } = await chart.helm(templateArgs(values));
         assert.equal(stdout.split(encoded).length, 2);
         assert.doesNotMatch(stdout, /very-s3cret/);
-        // Programs read it once: another secret is another pod.
-        const checksum = (objects: ReadonlyMap<string, Members>): unknown =>
-          at(objectOf(objects, `Deployment ${PROXY}`), "spec", "template", "metadata", "annotations");
-        const other = await chart.render({ ...values, "apiserver.e2b.envdSecret.value": "another" });
-        assert.notDeepEqual(checksum(other), checksum(rendered));
+        // Programs read these once: other content is another pod.
+        const notes = async (more: Readonly<Record<string, string>>): Promise<readonly unknown[]> => {
+          const objects = await chart.render({ ...values, ...more });
+          return ["sandbox-apiserver", PROXY].map((deployment) =>
+            at(objectOf(objects, `Deployment ${deployment}`), "spec", "template", "metadata", "annotations"),
+          );
+        };
+        const [front, proxy] = await notes({});
+        const other = await notes({ "apiserver.e2b.envdSecret.value": "another" });
+        assert.notDeepEqual(other[0], front);
+        assert.notDeepEqual(other[1], proxy);
+        const aliases = await notes({ "apiserver.e2b.templateAliases": "base python:3.12" });
+        assert.notDeepEqual(aliases[0], front);
+        assert.deepEqual(aliases[1], proxy);
       },
     },
     chartProgramRow(chart, programs),
