@@ -160,9 +160,9 @@ export function alreadyExists(name: string): ApiStatusError {
   return new ApiStatusError({ code: 409, reason: "AlreadyExists", message, details: ofSandboxes(name) });
 }
 
-/** 413: the body is too large. */
-export function tooLarge(limitBytes: number): ApiStatusError {
-  const message = `Request entity too large: limit is ${limitBytes}`;
+/** 413: the body is too large. `what` may say of what the limit is. */
+export function tooLarge(limitBytes: number, what = ""): ApiStatusError {
+  const message = `Request entity too large: limit is ${limitBytes}${what === "" ? "" : ` ${what}`}`;
   return new ApiStatusError({ code: 413, reason: "RequestEntityTooLarge", message });
 }
 

@@ -36,7 +36,7 @@ describe("a body", () => {
     ["a bad indent", "a:\n  b: 1\n c: 2", YAML, 400, "is not YAML"],
     ["two documents", "a: 1\n---\nb: 2", YAML, 400, "is not YAML"],
     ["a bomb", BOMB, YAML, 400, "YAML that cannot be an object"],
-    ["much YAML", `a: "${"x".repeat(256 * 1024)}"`, YAML, 413, "limit is 262144"],
+    ["much YAML", `a: "${"é".repeat(16 * 1024)}"`, YAML, 413, "limit is 32768 of YAML; send it as JSON"],
     ["a deep nest", `${'{"a":'.repeat(600)}1${"}".repeat(600)}`, "application/json", 400, "nested deeper"],
     ["a deep nest of lists", `{"a":${"[".repeat(600)}${"]".repeat(600)}}`, YAML, 400, "nested deeper"],
   ])("is refused that is %s", (_case, text, type, code, message) => {

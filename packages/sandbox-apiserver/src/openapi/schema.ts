@@ -40,22 +40,27 @@ export function described(description: string, name: string): Schema {
   return { description, allOf: [reference(name)], default: {} };
 }
 
+/** A text. */
 export function text(description: string, format?: string): Schema {
   return { type: "string", description, ...(format !== undefined && { format }) };
 }
 
+/** A whole number. */
 export function whole(description: string, format: "int32" | "int64"): Schema {
   return { type: "integer", format, description };
 }
 
+/** A truth value. */
 export function flag(description: string): Schema {
   return { type: "boolean", description };
 }
 
+/** Texts under any keys. */
 export function textMap(description: string): Schema {
   return { type: "object", description, additionalProperties: { type: "string", default: "" } };
 }
 
+/** A list of one kind of items. */
 export function listOf(description: string, items: Schema): Schema {
   return { type: "array", description, items };
 }
