@@ -51,6 +51,11 @@ describe("the metrics of a proxy", () => {
     await client.until("body");
     client.socket.write(requestHead("GET /", [TOKEN]));
     await client.until("Content-Length: 0");
+    await eventually("the relay is kept", () => proxy.handler.counters.relaysIdle() === 1);
+    expect((await registry.metrics()).match(/^envdproxy_relays\{.*$/gm)).toStrictEqual([
+      'envdproxy_relays{state="busy"} 0',
+      'envdproxy_relays{state="idle"} 1',
+    ]);
     client.socket.write(requestHead("GET /", []));
     await client.until("missing X-Access-Token");
     client.socket.write(requestHead("GET /", [TOKEN], `3000-sb-a.${DOMAIN}`));
