@@ -3,7 +3,7 @@ import { compareSandboxes, hasSameContent } from "@org/scale";
 import type { Sandbox, SandboxStore } from "@org/scale";
 import { itemOf, versionOf } from "./item.ts";
 import type { Item, TextCache } from "./item.ts";
-import type { EncodedStep } from "./step-events.ts";
+import type { Change, Step } from "./step.ts";
 
 /** The fleet at one time, in the order of lists. Immutable. */
 export interface FleetVersion {
@@ -12,24 +12,6 @@ export interface FleetVersion {
   /** The same for clients: decimal, and greater than that of every earlier version of this process. */
   readonly version: string;
   readonly items: readonly Item[];
-}
-
-/**
- * A sandbox before and after. One that is the same on both sides did not change: another sandbox of its name left or
- * changed, and clients that know sandboxes by name must hear of the one that is left.
- */
-export interface Change {
-  readonly before: Item | undefined;
-  readonly after: Item | undefined;
-}
-
-/** What happened between two versions of the fleet. */
-export interface Step {
-  readonly ordinal: number;
-  readonly version: string;
-  readonly changes: readonly Change[];
-  /** What watches made of it, while it is the last step. */
-  readonly encoded: Map<string, EncodedStep>;
 }
 
 /** A sandbox that left or changed, and the place in the new list where it stood. */

@@ -3,7 +3,7 @@ import type { Catalog, FleetVersion } from "./catalog.ts";
 import type { Form } from "./form.ts";
 import { rangeOf } from "./list-page.ts";
 import { encodedStep, eventLine } from "./step-events.ts";
-import type { EncodedStep } from "./step-events.ts";
+import type { EncodedStep } from "./step.ts";
 import { TextSlices } from "./text-stream.ts";
 import type { WatchFeed } from "./watch-feed.ts";
 import { bookmarkLine } from "./watch-feed.ts";

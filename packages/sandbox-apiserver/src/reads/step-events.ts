@@ -1,7 +1,7 @@
 import type { Selection } from "@org/scale";
-import type { Change, Step } from "./catalog.ts";
 import type { EventType, Form } from "./form.ts";
 import type { Item } from "./item.ts";
+import type { Change, EncodedStep, Step } from "./step.ts";
 
 /** An event of a watch, before it is written. */
 export interface ItemEvent {
@@ -45,8 +45,8 @@ export function eventLine(type: EventType | "BOOKMARK", object: string): string 
   return `{"type":"${type}","object":${object}}\n`;
 }
 
-/** A step as the watches with one selection and one form send it, written once for all of them. */
-export class EncodedStep {
+/** Written once for all watches with its selection and form. */
+class SharedStep implements EncodedStep {
   readonly #events: readonly ItemEvent[];
   readonly #form: Form;
   readonly #version: string;
@@ -60,7 +60,6 @@ export class EncodedStep {
     this.#firsts = firsts;
   }
 
-  /** How many chunks it has; 0 when the selection sees nothing of it. */
   get size(): number {
     return Math.ceil(this.#events.length / EVENTS_PER_CHUNK);
   }
@@ -84,7 +83,6 @@ export class EncodedStep {
     return chunk;
   }
 
-  /** The step is no longer the last one: readers that lag write for themselves. */
   release(): void {
     this.#chunks = undefined;
   }
@@ -97,7 +95,7 @@ export function encodedStep(step: Step, selection: Selection, form: Form, firsts
   if (known !== undefined) {
     return known;
   }
-  const encoded = new EncodedStep(step, selection, form, firsts);
+  const encoded = new SharedStep(step, selection, form, firsts);
   if (last) {
     step.encoded.set(key, encoded);
   } else {
