@@ -95,6 +95,30 @@ describe("a merge patch", () => {
     expect(writes()).toHaveLength(before);
   });
 
+  test("shows the sandbox that it changed, also when its name has two, or it is gone right behind it", async () => {
+    await using other = await apiFixture();
+    await other.call("POST", SANDBOXES, { body: sandboxNamed("twin") });
+    await other.call("POST", SANDBOXES, { body: sandboxNamed("twin") });
+    const uidOf = ({ json }: FixtureAnswer): unknown => (json["metadata"] as { uid: string }).uid;
+    const uid = uidOf(await other.call("GET", `${SANDBOXES}/twin`));
+    const suspend = (): Promise<FixtureAnswer> =>
+      other.call("PATCH", `${SANDBOXES}/twin`, {
+        body: { spec: { operatingMode: "Suspended" } },
+        headers: { "content-type": MERGE },
+      });
+    const paused = await suspend();
+    expect(uidOf(paused)).toBe(uid);
+    expect(paused.json["status"]).toMatchObject({ conditions: [{ status: "False" }] });
+    other.node.script("hibernate", async ({ id = "" }) => {
+      const [sandbox] = other.store.list().filter((one) => one.id === id);
+      await other.store.release(sandbox?.node ?? "", id);
+    });
+    const gone = await suspend();
+    expect(gone.status).toBe(200);
+    expect(uidOf(gone)).toBe(uid);
+    expect(other.node.sandboxes).toHaveLength(1);
+  });
+
   test("of an unknown sandbox, of another type, or as a dry run is refused", async () => {
     expect((await patch("none", {})).json).toMatchObject({ code: 404 });
     expect((await patch("box", "[]", "application/json-patch+json")).json).toMatchObject({ code: 415 });

@@ -1,3 +1,4 @@
+import { isScaleError } from "@org/scale";
 import type { Sandbox } from "@org/scale";
 import type { ApiCall } from "../api-call.ts";
 import { badRequest, invalid } from "../api-status.ts";
@@ -117,11 +118,17 @@ function changeOf(object: SandboxResource, patch: Members, nowMs: number): Chang
   };
 }
 
-/** The sandbox after its verbs; as it was when it is gone by now. */
+/** The sandbox after its verbs; as it was before when it is gone by now. */
 async function afterwards({ store }: VerbParts, before: Sandbox, signal: AbortSignal): Promise<Sandbox> {
-  const { namespace, name, id } = before;
-  const found = await store.get(namespace, name, { signal });
-  return found.id === id ? found : before;
+  const { namespace, id } = before;
+  try {
+    return await store.getByClaimId(namespace, id, (claimId) => claimId === id, { signal });
+  } catch (error) {
+    if (isScaleError(error, "not_found")) {
+      return before;
+    }
+    throw error;
+  }
 }
 
 function given(value: unknown): string | undefined {
