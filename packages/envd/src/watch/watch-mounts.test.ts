@@ -1,4 +1,3 @@
-import { execFileSync } from "node:child_process";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,8 +6,8 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { EventType } from "@org/envd-client";
 import { describe, expect, it } from "vitest";
 
-import { mountFuse } from "../testing/fuse-mount.ts";
 import { startGuest } from "../testing/guest.ts";
+import { mountAt, mountFuse, unmount } from "../testing/mounts.ts";
 
 const ON_NETWORK =
   /is on a network mount, where changes made elsewhere are not seen; allow network mounts to watch it$/;
@@ -46,19 +45,13 @@ describe("a directory of layers", () => {
     const at = (name: string): string => join(root, name);
     for (const name of ["lower", "merged", "tmpfs"]) await mkdir(at(name));
     // An upper layer must not lie on layers itself, as that of a container may.
-    const mounted = ((): boolean => {
-      try {
-        execFileSync("mount", ["-t", "tmpfs", "tmpfs", at("tmpfs")], { stdio: "ignore" });
-        execFileSync("mkdir", [at("tmpfs/upper"), at("tmpfs/work")]);
-        const layers = `lowerdir=${at("lower")},upperdir=${at("tmpfs/upper")},workdir=${at("tmpfs/work")}`;
-        execFileSync("mount", ["-t", "overlay", "overlay", "-o", layers, at("merged")], { stdio: "ignore" });
-        return true;
-      } catch {
-        return false;
-      }
-    })();
+    const mounted = mountAt(at("tmpfs"), "tmpfs", "");
+    await mkdir(at("tmpfs/upper"));
+    await mkdir(at("tmpfs/work"));
+    const layers = `lowerdir=${at("lower")},upperdir=${at("tmpfs/upper")},workdir=${at("tmpfs/work")}`;
+    const layered = mounted && mountAt(at("merged"), "overlay", layers);
     try {
-      skip(!mounted, "layers cannot be mounted here: it takes root");
+      skip(!layered, "layers cannot be mounted here: it takes root");
       await writeFile(at("lower/below"), "x");
       await using guest = await startGuest();
       const client = guest.filesystem({});
@@ -70,13 +63,8 @@ describe("a directory of layers", () => {
       expect(told).toEqual(expect.arrayContaining(["create new", "write below"]));
       await client.removeWatcher({ watcherId });
     } finally {
-      for (const name of ["merged", "tmpfs"]) {
-        try {
-          execFileSync("umount", ["-l", at(name)], { stdio: "ignore" });
-        } catch {
-          // It was never mounted.
-        }
-      }
+      unmount(at("merged"));
+      unmount(at("tmpfs"));
       await rm(root, { recursive: true, force: true });
     }
   });

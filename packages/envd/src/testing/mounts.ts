@@ -9,6 +9,20 @@ export interface FuseMount extends Disposable {
   readonly path: string;
 }
 
+/** Detached at once, whoever still looks at it. */
+const DETACH = 2;
+
+/** Mounts a file system; false where that is not allowed. */
+export function mountAt(target: string, type: string, options: string): boolean {
+  const mount = koffi.load(null).func("int mount(str, str, str, ulong, str)");
+  return mount("envd-test", target, type, 0, options) === 0;
+}
+
+/** Takes a file system away again; nothing happens where there is none. */
+export function unmount(target: string): void {
+  koffi.load(null).func("int umount2(str, int)")(target, DETACH);
+}
+
 const IN_HEAD = 40;
 const OUT_HEAD = 16;
 const DIRECTORY_MODE = 0o40_755;
@@ -29,9 +43,6 @@ const SILENT = new Set([2, 42]);
  * is not allowed: it takes root and `/dev/fuse`.
  */
 export function mountFuse(): FuseMount | undefined {
-  const libc = koffi.load(null);
-  const mount = libc.func("int mount(str, str, str, ulong, str)");
-  const umount = libc.func("int umount2(str, int)");
   let fd: number;
   try {
     fd = openSync("/dev/fuse", "r+");
@@ -40,7 +51,7 @@ export function mountFuse(): FuseMount | undefined {
   }
   const path = mkdtempSync(join(tmpdir(), "fuse-"));
   const options = `fd=${fd},rootmode=40000,user_id=${process.getuid?.() ?? 0},group_id=${process.getgid?.() ?? 0}`;
-  if (mount("envd-test", path, "fuse", 0, options) !== 0) {
+  if (!mountAt(path, "fuse", options)) {
     closeSync(fd);
     rmSync(path, { recursive: true });
     return undefined;
@@ -49,8 +60,8 @@ export function mountFuse(): FuseMount | undefined {
   return {
     path,
     [Symbol.dispose]() {
-      // Detached at once, whoever still looks at it. The read that waits then ends.
-      umount(path, 2);
+      // The read that waits then ends.
+      unmount(path);
       rmSync(path, { recursive: true, force: true });
     },
   };
