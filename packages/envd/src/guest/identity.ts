@@ -1,5 +1,5 @@
 import { readFileSync, statSync } from "node:fs";
-import { chown, type FileHandle } from "node:fs/promises";
+import { type FileHandle, lchown } from "node:fs/promises";
 import { dirname } from "node:path";
 
 import { errnoOf } from "../errors.ts";
@@ -14,7 +14,7 @@ export interface Identity {
   /** Whether `user` may enter `directory`; only asked for users the daemon becomes. */
   canEnter(user: GuestUser, directory: string): boolean;
   /**
-   * Gives a file to the user. Where ids cannot be changed the file stays with the daemon; who watches it sees a change of
+   * Gives a file to the user: by its path only that very file, were it a link by now. Where ids cannot be changed the file stays with the daemon; who watches it sees a change of
    * owner all the same, since clients count on it.
    */
   own(target: string | FileHandle, user: GuestUser): Promise<void>;
@@ -51,7 +51,8 @@ export function createIdentity(mode: "auto" | "never"): Identity {
     },
     async own(target, user) {
       try {
-        if (typeof target === "string") await chown(target, user.uid, user.gid);
+        // Between its making and this a directory may have been swapped for a link to what the daemon alone may give away.
+        if (typeof target === "string") await lchown(target, user.uid, user.gid);
         else await target.chown(user.uid, user.gid);
       } catch (error) {
         if (!CANNOT_CHOWN.has(errnoOf(error) ?? "")) throw error;
