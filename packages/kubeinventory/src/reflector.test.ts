@@ -115,6 +115,13 @@ describe("the first list", () => {
     await soon(() => expect(reflector.status).toMatchObject({ hasSynced: true, watching: true }));
   });
 
+  it("is asked for the newest state when that is wanted", async () => {
+    server.put("a");
+    const { shown } = await follow({ newest: true });
+    await soon(() => expect(shown()).toEqual(["a@2"]));
+    expect(server.lists).toEqual([{ limit: "500" }]);
+  });
+
   it("is told even when it is empty", async () => {
     const { reflector, changes } = await follow();
     await reflector.synced;

@@ -32,6 +32,11 @@ export interface ReflectorOptions {
   readonly fieldSelector?: string | undefined;
   readonly labelSelector?: string | undefined;
   /**
+   * Whether the first list must be the newest state. Otherwise a server may answer it out of a cache that is behind, which
+   * costs it less. @default false
+   */
+  readonly newest?: boolean | undefined;
+  /**
    * Told of every change, once for what arrives together; first of the first list, even when it is empty. Must not
    * throw.
    */
@@ -83,7 +88,7 @@ export class Reflector {
   #known = new Map<string, string | undefined>();
   /** Where the next watch begins; absent: list first. */
   #version: string | undefined;
-  #mode: ListMode = "cached";
+  #mode: ListMode;
   #hasSynced = false;
   #watching = false;
   #lastEventAt: Date | undefined;
@@ -98,6 +103,7 @@ export class Reflector {
   constructor(options: ReflectorOptions) {
     const { group, version, plural, namespace } = options.resource;
     this.#options = options;
+    this.#mode = options.newest === true ? "consistent" : "cached";
     this.#timing = options.timing ?? realTiming;
     this.#backoff = new Backoff(this.#timing);
     this.#name = group === "" ? plural : `${plural}.${group}`;

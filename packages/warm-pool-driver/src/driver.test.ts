@@ -348,6 +348,16 @@ describe("while templates cannot be read", () => {
   );
 });
 
+test("a leader begins with the newest state, since pools that a cache does not have yet would drain", async () => {
+  const world = new World();
+  world.drive();
+  await world.time.pass(100);
+  const lists = world.cluster.requests.filter(
+    ({ path, query }) => path.startsWith(GROUP) && query?.["watch"] !== "true",
+  );
+  expect(lists.map(({ query }) => query?.["resourceVersion"])).toEqual([undefined, undefined]);
+});
+
 describe("of two drivers", () => {
   test("one sets pools, and the other goes on when that one is gone", async () => {
     const world = new World();

@@ -110,6 +110,8 @@ class DriverTerm {
     const poolWatch = new Reflector({
       client,
       resource: WARM_POOLS,
+      // A pool that is not in a cache yet would drain.
+      newest: true,
       logger,
       timing,
       onChanges: ({ changed, removed }) => {
@@ -128,6 +130,7 @@ class DriverTerm {
     const templateWatch = new Reflector({
       client,
       resource: TEMPLATES,
+      newest: true,
       logger,
       timing,
       onChanges: ({ changed, removed }) => {
