@@ -8,6 +8,8 @@ const HOST = `Host: 49983-sb-a.${DOMAIN}\r\nX-Access-Token: token-of-sb_a\r\n`;
 const CLOSE = "Connection: close\r\n";
 const body = (text: string): string => `Content-Length: ${text.length}\r\n\r\n${text}`;
 const served = (path: string, headers = ""): string => `POST ${path} HTTP/1.1\r\n${HOST}${headers}${body("abc")}`;
+/** A request without a body, of the kind that most are. */
+const asked = (path: string, headers = ""): string => `GET ${path} HTTP/1.1\r\n${HOST}${headers}\r\n`;
 const chunked = (path: string): string => `POST ${path} HTTP/1.1\r\n${HOST}Transfer-Encoding: chunked\r\n\r\n`;
 const SWITCH = "Connection: Upgrade\r\nUpgrade: x\r\n";
 const NEXT = served("/next");
@@ -20,8 +22,8 @@ interface Scene extends AsyncDisposable {
 }
 
 /**
- * A guest that takes its time: `/slow` answers after what stands behind it has arrived, `/stream` sends its head at
- * once and the rest later, `/never` does not answer.
+ * A guest that takes its time: `/slow` answers after what stands behind it has arrived, `/slower` after a head may have
+ * taken too long, `/stream` sends its head at once and the rest later, `/never` does not answer.
  */
 async function scene(headTimeoutMs?: number): Promise<Scene> {
   const seen: string[] = [];
@@ -36,7 +38,7 @@ async function scene(headTimeoutMs?: number): Promise<Scene> {
         if (path === "/stream") {
           response.write("/");
         }
-        setTimeout(() => response.end(path.slice(path === "/stream" ? 1 : 0)), 60);
+        setTimeout(() => response.end(path.slice(path === "/stream" ? 1 : 0)), path === "/slower" ? 800 : 60);
       }
     });
   });
@@ -93,12 +95,28 @@ describe("what was carried out is answered as what it was", () => {
       served("/slow") + served("/stream") + served("/quick", CLOSE) + NEXT,
       ["200 /slow", "200 /stream", "200 /quick"],
     ],
+    ["another one behind a closing GET", asked("/slow", CLOSE) + NEXT, ["200 /slow"]],
+    ["garbage behind a closing GET", asked("/slow", CLOSE) + GARBAGE, ["200 /slow"]],
+    ["garbage behind a GET", asked("/slow") + GARBAGE, ["200 /slow", "400 error"]],
+    ["garbage behind a stream of a GET", asked("/stream") + GARBAGE, ["200 /stream", "400 error"]],
+    [
+      "a head that is too large behind a GET",
+      `${asked("/slow")}GET /${"x".repeat(1 << 20)}`,
+      ["200 /slow", "431 error"],
+    ],
+    ["CONNECT behind a GET", `${asked("/slow")}CONNECT a:1 HTTP/1.1\r\n\r\n`, ["200 /slow", "400 error"]],
+    ["a switch behind a GET", `${asked("/slow")}GET /ws HTTP/1.1\r\n${HOST}${SWITCH}\r\n`, ["200 /slow", "400 error"]],
+    [
+      "garbage behind several GETs",
+      asked("/slow") + asked("/stream") + asked("/quick") + GARBAGE,
+      ["200 /slow", "200 /stream", "200 /quick", "400 error"],
+    ],
   ])("%s", async (_what, bytes, answers) => {
     await using run = await scene();
     for (const split of [false, true]) {
       using client = rawClient(run.proxy.port, split ? "" : bytes);
       // In two packets, of which the second comes while the first request is served.
-      const at = bytes.indexOf("\r\n\r\nabc") + 7;
+      const at = bytes.indexOf("\r\n\r\n") + (bytes.startsWith("GET") ? 4 : 7);
       if (split) {
         client.socket.write(bytes.slice(0, at), "latin1");
         await delay(15);
@@ -112,14 +130,16 @@ describe("what was carried out is answered as what it was", () => {
   });
 
   it.each([
-    ["behind an answer that takes longer than it", "/slow", ["200 /slow", "408 error"]],
+    ["behind an answer that takes longer than it", "/slower", ["200 /slower", "408 error"]],
     ["behind a stream", "/stream", ["200 /stream", "408 error"]],
   ])("a head that does not come to its end, %s", async (_what, path, answers) => {
-    await using run = await scene(40);
-    using client = rawClient(run.proxy.port, `${served(path)}GET /next HTTP/1.1\r\n`);
-    const { text, clean } = await client.ended();
-    expect(answersIn(text)).toEqual(answers);
-    expect(clean).toBe(true);
+    await using run = await scene(300);
+    for (const request of [served(path), asked(path)]) {
+      using client = rawClient(run.proxy.port, `${request}GET /next HTTP/1.1\r\n`);
+      const { text, clean } = await client.ended();
+      expect(answersIn(text)).toEqual(answers);
+      expect(clean).toBe(true);
+    }
   });
 });
 
@@ -159,7 +179,8 @@ it.each([
 ])("a client that leaves while its requests are served leaves nothing behind: %s", async (_what, rest) => {
   await using run = await scene();
   for (const leave of ["end", "resetAndDestroy"] as const) {
-    using client = rawClient(run.proxy.port, served("/never") + served("/never") + rest);
+    const request = leave === "end" ? served("/never") : asked("/never");
+    using client = rawClient(run.proxy.port, request + request + rest);
     await eventually("the guest has both", () => run.seen.length === 2);
     client.socket[leave]();
     await eventually("the relays close", () => run.proxy.store.relays.size === 0);
