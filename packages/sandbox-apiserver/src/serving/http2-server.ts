@@ -21,8 +21,6 @@ import {
 } from "./limits.ts";
 import type { OpenConnections } from "./open-connections.ts";
 
-const LARGEST_WINDOW = 2 ** 31 - 1;
-
 /** An HTTP/2 server for connections that are handed to it. */
 export function http2Server(
   api: Pick<ApiServer, "listener">,
@@ -42,10 +40,7 @@ export function http2Server(
       enablePush: false,
     },
   });
-  server.on("session", (session) => {
-    session.setLocalWindowSize(Math.min(STREAM_WINDOW * maxStreams, LARGEST_WINDOW));
-    watchSession(session, open, times);
-  });
+  server.on("session", (session) => watchSession(session, open, times));
   server.on("sessionError", () => undefined);
   server.on("stream", (stream) => watchStream(stream, times));
   server.on("request", (request: Http2ServerRequest, response: Http2ServerResponse) => {

@@ -22,8 +22,8 @@ export const MAX_HEADER_LIST_BYTES: number = MAX_HEADER_BYTES + 32 * MAX_HEADER_
 /** Streams of one HTTP/2 connection at once: an API server sends all of its clients' requests through a few. */
 export const MAX_STREAMS = 250;
 /**
- * What HTTP/2 takes of a body before it is read, in bytes. The connection takes as much of all its streams together: one
- * whose body nobody reads yet must not keep back those of others.
+ * What HTTP/2 takes of each body before it is read, in bytes. Node gives the connection's own window back at once, so that
+ * a body that nobody reads yet does not keep back those of other streams.
  */
 export const STREAM_WINDOW = 65_535;
 /** Room of one HTTP/2 connection for what waits, in megabytes. */
