@@ -320,18 +320,22 @@ const ROWS: readonly KubeCheck[] = [
       const shim = await lane.rig.shim({ flags: ["--inventory-stale-after=3s"] });
       try {
         const own = { rig: lane.rig, shim };
-        const fresh = async (node: string, name: string): Promise<void> => putNode(lane, node, name);
-        await fresh("ghost-8", "stale");
+        const { publisher } = lane.rig;
+        // Nobody publishes later than this one, until the rig's node does again.
+        publisher.silence("node-0", true);
+        await putNode(lane, "ghost-8", "stale");
         await sees(own, ["stale"]);
-        // The rig's node goes on publishing, so this one falls behind.
-        await sees(own, [], 15_000);
+        publisher.silence("node-0", false);
+        await sees(own, [], 30_000);
         const caller = { url: shim.url, ca: shim.ca, token: TOKENS.admin };
         const gone = await kubeCall(caller, `/apis/${GROUP_VERSION}/namespaces/ghosts/sandboxes/stale`);
         assert.equal(gone.status, 404, gone.text);
         await sees(lane, ["stale"]);
-        await fresh("ghost-8", "back");
+        publisher.silence("node-0", true);
+        await putNode(lane, "ghost-8", "back");
         await sees(own, ["back"]);
       } finally {
+        lane.rig.publisher.silence("node-0", false);
         await shim.process.stop(5_000);
         await removeNode(lane, "ghost-8");
       }
