@@ -42,7 +42,8 @@ export async function readZipEntry(archive: string, name: string): Promise<Buffe
       const header = await read(local, LOCAL_HEADER_SIZE);
       const begin = local + LOCAL_HEADER_SIZE + header.readUInt16LE(26) + header.readUInt16LE(28);
       const packed = await read(begin, directory.readUInt32LE(at + 20));
-      return unpacked(packed, directory.readUInt16LE(at + 10), name);
+      // Awaited here: while the archive is being closed nobody would listen to a refusal.
+      return await unpacked(packed, directory.readUInt16LE(at + 10), name);
     }
     at += ENTRY_SIZE + nameLength + directory.readUInt16LE(at + 30) + directory.readUInt16LE(at + 32);
   }
