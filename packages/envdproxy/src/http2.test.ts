@@ -410,7 +410,7 @@ describe("an HTTP/2 client", () => {
     expect(read).toBe(total);
   });
 
-  it("carries many streams on one connection", async () => {
+  it("carries many streams on one connection", { timeout: 120_000 }, async () => {
     await using guest = await httpGuest((request, response) => response.end(request.url));
     await using run = await proxyTo(guest);
     const answers = await Promise.all(Array.from({ length: 500 }, (_, i) => answerOf(run.open({ ":path": `/${i}` }))));
@@ -418,7 +418,7 @@ describe("an HTTP/2 client", () => {
     await eventually("the relays close", () => run.store.relays.size === 0);
   });
 
-  it("may cancel thousands of streams at once without losing the others", async (context) => {
+  it("may cancel thousands of streams at once without losing the others", { timeout: 120_000 }, async (context) => {
     if (Number(process.versions.node.split(".")[0]) < 24) {
       context.skip("this Node takes a thousand cancelled streams for an attack");
     }
@@ -443,7 +443,7 @@ describe("an HTTP/2 client", () => {
     expect(await other).toMatchObject({ status: 200, body: "whole", code: 0 });
   });
 
-  it("survives 300 cancelled downloads", async () => {
+  it("survives 300 cancelled downloads", { timeout: 120_000 }, async () => {
     await using guest = await httpGuest((_request, response) => {
       response.writeHead(200, { "Content-Length": "100000000" });
       response.write(Buffer.alloc(100_000));

@@ -256,40 +256,44 @@ describe("broken upgrades", () => {
     "waits, then closes": (socket) => setTimeout(() => socket.destroy(), 30),
   };
 
-  it("by the hundreds, by either side at every step, leave the proxy alive and no socket behind", async () => {
-    const kinds = Object.values(guests);
-    let connections = 0;
-    await using guest = await rawGuest((socket) => {
-      const kind = kinds[connections % kinds.length];
-      connections += 1;
-      socket.once("data", () => kind?.(socket));
-      // Half open as it is, a guest that sees its peer leave has to leave by itself.
-      socket.once("end", () => socket.end());
-    });
-    await using run = await proxyTo(guest);
-    const breakers = Object.values(clients);
-    const openSockets = (): number =>
-      process.getActiveResourcesInfo().filter((kind) => kind === "TCPSocketWrap").length;
-    const before = openSockets();
-    const rounds = 25;
-    for (let round = 0; round < rounds; round += 1) {
-      await Promise.all(
-        Array.from({ length: 40 }, async (_, index) => {
-          using client = rawClient(run.proxy.port, requestHead("GET /", WEBSOCKET));
-          await new Promise((resolve) => {
-            client.socket.once("connect", resolve);
-          });
-          breakers[(round + index) % breakers.length]?.(client.socket);
-          await client.ended();
-        }),
-      );
-    }
-    expect(connections).toBeGreaterThan(rounds * 10);
-    await eventually("all relays close", () => run.store.relays.size === 0 && guest.sockets.size === 0);
-    await eventually("all sockets close", () => openSockets() <= before);
-    using client = rawClient(run.proxy.port, requestHead("GET /healthz"));
-    await client.until("204 No Content");
-  });
+  it(
+    "by the hundreds, by either side at every step, leave the proxy alive and no socket behind",
+    { timeout: 120_000 },
+    async () => {
+      const kinds = Object.values(guests);
+      let connections = 0;
+      await using guest = await rawGuest((socket) => {
+        const kind = kinds[connections % kinds.length];
+        connections += 1;
+        socket.once("data", () => kind?.(socket));
+        // Half open as it is, a guest that sees its peer leave has to leave by itself.
+        socket.once("end", () => socket.end());
+      });
+      await using run = await proxyTo(guest);
+      const breakers = Object.values(clients);
+      const openSockets = (): number =>
+        process.getActiveResourcesInfo().filter((kind) => kind === "TCPSocketWrap").length;
+      const before = openSockets();
+      const rounds = 25;
+      for (let round = 0; round < rounds; round += 1) {
+        await Promise.all(
+          Array.from({ length: 40 }, async (_, index) => {
+            using client = rawClient(run.proxy.port, requestHead("GET /", WEBSOCKET));
+            await new Promise((resolve) => {
+              client.socket.once("connect", resolve);
+            });
+            breakers[(round + index) % breakers.length]?.(client.socket);
+            await client.ended();
+          }),
+        );
+      }
+      expect(connections).toBeGreaterThan(rounds * 10);
+      await eventually("all relays close", () => run.store.relays.size === 0 && guest.sockets.size === 0);
+      await eventually("all sockets close", () => openSockets() <= before);
+      using client = rawClient(run.proxy.port, requestHead("GET /healthz"));
+      await client.until("204 No Content");
+    },
+  );
 
   it("show a guest's death as a broken connection", async () => {
     await using guest = await agreeing((socket) => {

@@ -53,6 +53,13 @@ describe.runIf(await hasAttributes())("file metadata", () => {
     expect(guest.logs).toEqual([]);
   });
 
+  it("of a key that is given twice is the first", async () => {
+    await using guest = await startGuest();
+    const headers = { ...OCTETS, "x-metadata-a": ["1", "2"] };
+    await guest.call("POST", "/files?path=f", { headers, body: "x" });
+    expect(await metadataOf(guest, "f", false)).toEqual({ a: "1" });
+  });
+
   it("is replaced as a whole by the next upload, and cleared by one without", async () => {
     await using guest = await startGuest();
     const put = (headers: Record<string, string>) =>

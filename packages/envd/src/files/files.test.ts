@@ -154,7 +154,11 @@ describe("GET /files", () => {
     const reply = await guest.call("GET", query("ten"), { headers: { range } });
     expect([reply.status, reply.headers["content-range"]]).toEqual([status, contentRange]);
     if (text === undefined) expect(reply.json()).toMatchObject({ code: 416 });
-    else expect(reply.text).toBe(text);
+    else {
+      expect(reply.text).toBe(text);
+      expect(reply.headers["content-type"]).toBe("text/plain; charset=utf-8");
+      expect(reply.headers["content-length"]).toBe(String(text.length));
+    }
   });
 
   it("answers conditions by the time of the last change", async () => {
@@ -353,6 +357,8 @@ describe("POST /files", () => {
     const twice = await guest.call("POST", "/files", multipart(file("same", "1"), file("./same", "2")));
     expect([twice.status, twice.json()]).toMatchObject([400, { message: `path '${guest.home}/same' is given twice` }]);
     expect(await readFile(join(guest.home, "same"), "utf8")).toBe("1");
+    const spelled = multipart(file(`${guest.home}/one`, "1"), file(`${guest.home}//x/../one`, "2"));
+    expect((await guest.call("POST", "/files", spelled)).status).toBe(400);
   });
 
   it.each<[string, string, Record<string, string>, string | Buffer, number, RegExp]>([

@@ -33,7 +33,7 @@ export interface TestGuest extends AsyncDisposable {
 }
 
 export interface CallInit {
-  readonly headers?: Record<string, string>;
+  readonly headers?: Record<string, string | string[]>;
   readonly body?: string | Uint8Array;
 }
 
