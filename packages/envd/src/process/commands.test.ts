@@ -104,10 +104,12 @@ describe("output", () => {
 describe("the environment of a command", () => {
   it("is PATH, the user's variables, the defaults and the request's own, and nothing of the daemon's", async () => {
     await using guest = await startGuest({ environment: { NODE_SET: "node", SHARED: "node" } });
-    const body = JSON.stringify({ envVars: { SHARED: "init", E2B_SANDBOX_ID: "forged", ODD_VALUE: "a\n'\"b=" } });
+    const body = JSON.stringify({
+      envVars: { SHARED: "init", E2B_SANDBOX_ID: "forged", ODD_VALUE: "a\n'\"b=", OWN: "init" },
+    });
     expect((await guest.call("POST", "/init", { body })).status).toBe(204);
     const { stdout } = await run(guest.process(), {
-      process: { cmd: "/usr/bin/env", args: ["-0"], envs: { EXTRA: "1", USER: "someone" } },
+      process: { cmd: "/usr/bin/env", args: ["-0"], envs: { EXTRA: "1", USER: "someone", OWN: "request" } },
       stdin: false,
     });
     const variables = Object.fromEntries(
@@ -123,6 +125,7 @@ describe("the environment of a command", () => {
       PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
       HOME: guest.home,
       USER: "someone",
+      OWN: "request",
       LOGNAME: "user",
       E2B_SANDBOX: "true",
       E2B_SANDBOX_ID: "sb-test",
