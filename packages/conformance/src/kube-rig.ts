@@ -162,6 +162,7 @@ export async function startKubeRig(
       image: IMAGE,
       nodeAddresses: guests.nodes.map(({ admin }) => admin.address),
       pollMs: PUBLISH_MS + 300,
+      apartMs: 1_100,
       frontPid: started.process.pid,
     };
     await surfacesUp(facts);

@@ -37,6 +37,11 @@ export interface RigFacts {
   readonly nodeAddresses: readonly string[];
   readonly nodeToken: string;
   readonly pollMs: number;
+  /**
+   * What must lie between two creates so that lists can tell which came first, in milliseconds: a cluster keeps whole
+   * seconds. @default 0
+   */
+  readonly apartMs?: number;
   /** Process of the control plane. */
   readonly frontPid: number;
   /** How clients find sandboxes: at one origin that they are told, or at the names that they derive. @default by-url */

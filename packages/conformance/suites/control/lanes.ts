@@ -191,6 +191,7 @@ const VERBS: readonly Check[] = [
     async (own) => {
       const made: Created[] = [];
       for (let count = 0; count < 5; count += 1) {
+        await delay(own.front.facts.apartMs ?? 0);
         made.push(await own.make());
       }
       const ids = made.map(({ sandboxID }) => sandboxID);

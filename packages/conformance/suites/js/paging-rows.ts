@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { setTimeout as delay } from "node:timers/promises";
 
 import { isApiError, type Row, type RowContext, type SandboxHandle } from "./context.ts";
 
@@ -13,6 +14,7 @@ const fiveSandboxes = async (context: RowContext): Promise<SandboxHandle[]> => {
     await Promise.all(left.map((item) => context.sdk.Sandbox.kill(item.sandboxId, paged(context))));
     const made: SandboxHandle[] = [];
     for (let index = 0; index < 5; index += 1) {
+      await delay(context.rig.apartMs ?? 0);
       made.push(await context.create({ ...paged(context), metadata: { ...METADATA, index: String(index) } }));
     }
     await context.poll();
@@ -66,6 +68,7 @@ export const pagingRows: Readonly<Record<string, Row>> = {
 
   P3: async (context) => {
     const [first, , third, ...others] = (await fiveSandboxes(context)).map((sandbox) => sandbox.sandboxId).toReversed();
+    await delay(context.rig.apartMs ?? 0);
     const extra = await context.create({ ...paged(context), metadata: { ...METADATA, index: "extra" } });
     const pages = await allPages(context, { limit: 2 }, async () => void (await extra.kill()));
     // The extra one is the newest, so the first page holds it and the newest of the five.

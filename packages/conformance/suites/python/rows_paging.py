@@ -1,6 +1,7 @@
 """Section 14.2 of the control-plane contract."""
 
 import datetime
+import time
 import urllib.parse
 
 from context import is_api_error, same
@@ -22,6 +23,7 @@ def five_sandboxes(context):
         for item in Sandbox.list(**paged(context)).next_items():
             Sandbox.kill(item.sandbox_id, **paged(context))
         for index in range(5):
+            time.sleep(context.rig.get("apartMs", 0) / 1000)
             _five.append(context.create(metadata={**METADATA, "index": str(index)}, **paged(context)))
         context.poll()
     return _five
@@ -61,6 +63,7 @@ def p2(context):
 
 def p3(context):
     newest_first = ids(context)[::-1]
+    time.sleep(context.rig.get("apartMs", 0) / 1000)
     extra = context.create(metadata={**METADATA, "index": "extra"}, **paged(context))
     seen = all_pages(context, extra.kill, limit=2)[2]
     same(seen[1], newest_first[0])
