@@ -108,11 +108,9 @@ export function http1Server(
 
 function refuse(response: ServerResponse, fault: RequestFault): void {
   const { status, body } = faultAnswer(fault);
-  response.writeHead(status, {
-    "content-type": "application/json",
-    "content-length": Buffer.byteLength(body),
-    connection: "close",
-  });
+  // Says so in the answer, and keeps what stands behind the request from being served.
+  response.shouldKeepAlive = false;
+  response.writeHead(status, { "content-type": "application/json", "content-length": Buffer.byteLength(body) });
   response.end(body);
 }
 
