@@ -93,7 +93,7 @@ function versionFindings(version: string | undefined, { template, envdVersion }:
 }
 
 /** Sign of the difference of two versions of three numbers; `undefined` when one is none. */
-export function compareVersions(a: string, b: string): number | undefined {
+function compareVersions(a: string, b: string): number | undefined {
   const [left, right] = [a, b].map((text) => /^v?(\d+)\.(\d+)\.(\d+)/.exec(text)?.slice(1).map(Number));
   if (left === undefined || right === undefined) return undefined;
   for (const [index, part] of left.entries()) {
