@@ -73,7 +73,7 @@ describe("the state", () => {
     const states = await Promise.all(Array.from({ length: 12 }, () => openState(folder.path, "img:1")));
     const keys = await Promise.all(states.map((state) => readFile(state.keyFile, "utf8")));
     expect(new Set(keys).size).toBe(1);
-    expect(await readdir(folder.path)).toHaveLength(4);
+    expect(await readdir(folder.path)).toHaveLength(5);
   });
 });
 
