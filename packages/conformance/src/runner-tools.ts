@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 
 import { SkipRow } from "./harness-rows.ts";
 
-const TOOLS = fileURLToPath(new URL("../../../node_modules/.cache/conformance-tools", import.meta.url));
+const TOOLS = fileURLToPath(new URL("../.state/runner-tools", import.meta.url));
 
 /** Programs and files that `scripts/ci-setup --all` brings. */
 export const RUNNER_TOOLS: Readonly<Record<"connect" | "protos" | "h2spec", string>> = {
