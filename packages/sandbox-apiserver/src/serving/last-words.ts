@@ -27,15 +27,21 @@ export function faultAnswer(fault: RequestFault): { readonly status: number; rea
 
 /** Answers on a connection whose request the parser did not hand out, and closes it. */
 export function answerRaw(socket: Duplex, fault: RequestFault): void {
+  const { status, body } = faultAnswer(fault);
+  endConnection(
+    socket,
+    `HTTP/1.1 ${status} ${FAULTS[fault][1]}\r\nContent-Type: application/json\r\n` +
+      `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+  );
+}
+
+/** Sends the last bytes of a connection, and closes it whether or not the client does. */
+export function endConnection(socket: Duplex, bytes: string): void {
   if (!socket.writable) {
     socket.destroy();
     return;
   }
-  const { status, body } = faultAnswer(fault);
-  socket.end(
-    `HTTP/1.1 ${status} ${FAULTS[fault][1]}\r\nContent-Type: application/json\r\n` +
-      `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
-  );
+  socket.end(bytes);
   socket.resume();
   const timer = setTimeout(() => socket.destroy(), LINGER_MS);
   socket.once("close", () => clearTimeout(timer));
