@@ -41,6 +41,11 @@ export interface StatusBody {
   readonly code: number;
 }
 
+/** Clients may send megabytes, and what they sent is quoted: characters of a message, of a text in it, and causes. */
+const MESSAGE_SHOWN = 16_384;
+const TEXT_SHOWN = 1024;
+const CAUSES_SHOWN = 50;
+
 /** An answer of the API that is no success. Its message is fit to show; `cause` is for the log. Kube specification §2.10. */
 export class ApiStatusError extends Error {
   override readonly name = "ApiStatusError";
@@ -52,7 +57,7 @@ export class ApiStatusError extends Error {
   readonly retryAfterSeconds: number | undefined;
 
   constructor(init: ApiStatusInit) {
-    super(init.message, init.cause === undefined ? undefined : { cause: init.cause });
+    super(shortened(init.message, MESSAGE_SHOWN), init.cause === undefined ? undefined : { cause: init.cause });
     this.code = init.code;
     this.reason = init.reason;
     this.retryAfterSeconds = init.retryAfterSeconds;
@@ -181,16 +186,23 @@ export interface InvalidSubject {
   readonly name?: string | undefined;
 }
 
-/** 422: members whose values cannot be. The message lists every cause. */
+/** 422: members whose values cannot be. The message lists every cause, up to a number that somebody may read. */
 export function invalid(causes: readonly Required<StatusCause>[], subject: InvalidSubject = {}): ApiStatusError {
-  const { group = GROUP, kind = "Sandbox", name = "" } = subject;
-  const each = causes.map(({ field, message }) => `${field}: ${message}`);
+  const { group = GROUP, kind = "Sandbox" } = subject;
+  const name = shortened(subject.name ?? "", TEXT_SHOWN);
+  const shown = causes.slice(0, CAUSES_SHOWN).map(({ reason, message, field }) => {
+    return { reason, message: shortened(message, TEXT_SHOWN), field: shortened(field, TEXT_SHOWN) };
+  });
+  const each = shown.map(({ field, message }) => `${field}: ${message}`);
+  if (causes.length > CAUSES_SHOWN) {
+    each.push(`and ${causes.length - CAUSES_SHOWN} more`);
+  }
   const words = each.length === 1 ? each.join("") : `[${each.join(", ")}]`;
   return new ApiStatusError({
     code: 422,
     reason: "Invalid",
     message: `${kind}.${group} "${name}" is invalid: ${words}`,
-    details: { ...(name !== "" && { name }), group, kind, causes },
+    details: { ...(name !== "" && { name }), group, kind, causes: shown },
   });
 }
 
@@ -220,4 +232,9 @@ export function unavailable(message: string, retryAfterSeconds?: number, cause?:
 export function timedOut(cause?: unknown): ApiStatusError {
   const message = "Timeout: request did not complete within the allotted timeout";
   return new ApiStatusError({ code: 504, reason: "Timeout", message, details: {}, cause });
+}
+
+/** A text without what is beyond so many characters. */
+function shortened(text: string, max: number): string {
+  return text.length > max ? `${text.slice(0, max)}…` : text;
 }
