@@ -191,7 +191,7 @@ export function invalid(causes: readonly Required<StatusCause>[], subject: Inval
   const { group = GROUP, kind = "Sandbox" } = subject;
   const name = shortened(subject.name ?? "", TEXT_SHOWN);
   const shown = causes.slice(0, CAUSES_SHOWN).map(({ reason, message, field }) => {
-    return { reason, message: shortened(message, TEXT_SHOWN), field: shortened(field, TEXT_SHOWN) };
+    return { reason, message: shortened(message, TEXT_SHOWN), field: shortened(field ?? "", TEXT_SHOWN) };
   });
   const each = shown.map(({ field, message }) => `${field}: ${message}`);
   if (causes.length > CAUSES_SHOWN) {
