@@ -102,6 +102,8 @@ export class PlainConnection implements PlainOrigin {
     this.#running = undefined;
     this.#events.onOver();
     if (last || this.#last) {
+      // What comes until it is closed would be carried out without an answer.
+      this.socket.off("data", this.#onData);
       this.socket.destroySoon();
       return;
     }

@@ -60,6 +60,10 @@ describe("a plain request", () => {
     ["an expectation", `GET / HTTP/1.1\r\n${HOST}eXpect: 100-continue\r\n\r\n`],
     ["another protocol", `GET / HTTP/1.1\r\n${HOST}Upgrade: x\r\n\r\n`],
     ["a connection that closes", `GET / HTTP/1.1\r\n${HOST}Connection: close\r\n\r\n`],
+    [
+      "a connection that closes, in the words of old clients",
+      `GET / HTTP/1.1\r\n${HOST}Proxy-Connection: close\r\n\r\n`,
+    ],
     ["a connection with fields of its own", `GET / HTTP/1.1\r\n${HOST}Connection: keep-alive, x-secret\r\n\r\n`],
     ["a blank before a colon", `GET / HTTP/1.1\r\n${HOST}Content-Length : 0\r\n\r\n`],
     ["a field without a name", `GET / HTTP/1.1\r\n${HOST}: b\r\n\r\n`],
@@ -90,12 +94,16 @@ async function readByNode(input: Buffer): Promise<unknown> {
   if (got === undefined) {
     return undefined;
   }
-  const [request] = got;
+  const [request, { shouldKeepAlive }] = got;
   const body = await buffer(request);
   ours.destroy();
   theirs.destroy();
-  return { method: request.method, target: request.url, headers: request.rawHeaders, body: body.toString("latin1") };
+  const { method, url: target, rawHeaders: headers } = request;
+  return { method, target, headers, body: body.toString("latin1"), shouldKeepAlive };
 }
+
+/** Everything that can be seen, the question mark and the number sign included. */
+const VISIBLE = Array.from({ length: 0x7f - 0x21 }, (_, index) => String.fromCharCode(0x21 + index));
 
 it("is read as Node's own parser reads it, whatever it looks like", async () => {
   const field = fc.oneof(
@@ -106,13 +114,22 @@ it("is read as Node's own parser reads it, whatever it looks like", async () => 
       "content-length: 0",
       "X: \xff",
       "Connection: keep-alive",
+      "Proxy-Connection: Keep-Alive",
     ),
+    fc
+      .tuple(
+        fc.constantFrom("Connection", "Proxy-Connection", "Keep-Alive", "TE", "Trailer", "HTTP2-Settings", "Upgrade"),
+        fc.constantFrom("close", "keep-alive", "x", "keep-alive, close", "Upgrade", ""),
+      )
+      .map((pair) => pair.join(":")),
     fc
       .tuple(fc.string({ minLength: 1, maxLength: 5 }), fc.string({ maxLength: 8, unit: "binary-ascii" }))
       .map((pair) => pair.join(":")),
   );
   const request = fc.record({
-    line: fc.constantFrom("GET / HTTP/1.1", "POST /a%20b?c=d HTTP/1.1", "DELETE /~!$&'()*+,;=:@ HTTP/1.1"),
+    line: fc
+      .tuple(fc.constantFrom("GET", "POST", "DELETE"), fc.array(fc.constantFrom(...VISIBLE), { maxLength: 12 }))
+      .map(([method, target]) => `${method} /${target.join("")} HTTP/1.1`),
     fields: fc.array(field, { maxLength: 5 }),
     body: fc.constantFrom("", "ab"),
   });
@@ -124,7 +141,7 @@ it("is read as Node's own parser reads it, whatever it looks like", async () => 
       if (read !== undefined) {
         plain += 1;
         const { method, target, headers } = read;
-        const seen = { method, target, headers, body: read.body.toString("latin1") };
+        const seen = { method, target, headers, body: read.body.toString("latin1"), shouldKeepAlive: true };
         expect(await readByNode(input)).toEqual(seen);
       }
     }),

@@ -93,6 +93,12 @@ function readTold(
           length = value;
         }
         break;
+      case 16:
+        // Old clients say it to proxies, and Node's parser minds it.
+        if (name.toLowerCase() === "proxy-connection" && value.toLowerCase() !== "keep-alive") {
+          return undefined;
+        }
+        break;
       case 17:
         if (name.toLowerCase() === "transfer-encoding") {
           return undefined;

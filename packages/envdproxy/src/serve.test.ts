@@ -2,6 +2,7 @@ import { mkdtemp, rm, utimes, writeFile } from "node:fs/promises";
 import { connect as connectHttp2, constants } from "node:http2";
 import type { ClientHttp2Session } from "node:http2";
 import { request as httpsRequest } from "node:https";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -315,6 +316,35 @@ describe("TLS", () => {
       socket.once("error", reject);
     });
   }
+
+  it("takes one request, and no more, of whoever was still shaking hands when the drain began", async () => {
+    let finish: () => void = () => undefined;
+    await using guest = await httpGuest((_request, response) => {
+      finish = () => response.end();
+    });
+    const tls = { certFile, keyFile };
+    const proxy = await startProxy({ store: storeWith(guest.port) }, { tls, drainTimeoutMs: 60_000 });
+    const running = await tlsClient(proxy.port, ["http/1.1"]);
+    running.on("error", () => undefined).write(requestHead("GET /", [TOKEN]));
+    const late = connect(proxy.port, "127.0.0.1");
+    await eventually("both connections", () => proxy.handler.counters.connections().http1 === 2);
+    await eventually("the guest", () => guest.sockets.size === 1);
+    const stopping = proxy.stop();
+    const client = connectTls({ socket: late, ALPNProtocols: ["http/1.1"], rejectUnauthorized: false });
+    let text = "";
+    client
+      .on("error", () => undefined)
+      .on("data", (bytes: Buffer) => {
+        text += bytes.toString();
+      });
+    const closed = new Promise((resolve) => client.once("close", resolve));
+    client.write(requestHead("GET /healthz"));
+    await closed;
+    expect(text).toMatch(/^HTTP\/1\.1 204 No Content\r\nConnection: close\r\n/);
+    finish();
+    await stopping;
+    running.destroy();
+  });
 
   it("offers HTTP/2 and HTTP/1.1 to those who ask", async () => {
     let forwarded: unknown;

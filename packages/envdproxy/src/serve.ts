@@ -403,6 +403,10 @@ export async function serve(listener: Listener, handler: ProxyHandler, options: 
   const http1 = http1Server(handler, open, turns, headTimeoutMs, () => draining);
   const http2 = http2Server(handler, open, headTimeoutMs, () => draining);
 
+  function serveByNode(socket: Socket): void {
+    http1.emit("connection", socket);
+    socket.resume();
+  }
   /** Serves a connection of HTTP/1.1: here while its requests are plain, then by Node's server. */
   function serveHttp1(socket: Socket): void {
     const connection = new PlainConnection(socket, {
@@ -418,8 +422,7 @@ export async function serve(listener: Listener, handler: ProxyHandler, options: 
         if (early) {
           turns.early(socket);
         }
-        http1.emit("connection", socket);
-        socket.resume();
+        serveByNode(socket);
       },
       onLeft: () => open.plain.delete(connection),
     });
@@ -431,6 +434,9 @@ export async function serve(listener: Listener, handler: ProxyHandler, options: 
       if (protocol === "http2" && tls === undefined) {
         // The session reads what was put back by itself; bytes that flow past it would be lost.
         http2.emit("connection", socket);
+      } else if (draining) {
+        // Its handshake took until now: its first request is its last.
+        serveByNode(socket);
       } else {
         serveHttp1(socket);
       }
