@@ -7,6 +7,7 @@ import type { TokenMode, Transport } from "./rig.ts";
 import { CLI_CLIENT, cliRows } from "../suites/cli.ts";
 import { cliBuildRows } from "../suites/cli-builds.ts";
 import { capacityRows, failureRows, startupRows } from "../suites/failures.ts";
+import { consoleRows } from "../suites/console.ts";
 import { faultLanes } from "../suites/faults.ts";
 import { firstScriptRows } from "../suites/first-script.ts";
 import { fuzzRows } from "../suites/fuzz.ts";
@@ -62,6 +63,7 @@ function harnessRows(): readonly ListedRow[] {
     ...listed("capacity", ["raw secret"], capacityRows(standIn())),
     ...listed("startup", own, startupRows(standIn())),
     ...listed("first-script", own, firstScriptRows(standIn(), standIn()).rows),
+    ...listed("console", own, consoleRows(standIn(), standIn()).rows),
     ...listed("mesh", own, meshRows(standIn(), standIn(), undefined).rows),
     ...listed("teardown", own, teardownRows(standIn(), standIn(), undefined)),
     ...ISOLATIONS.flatMap((isolation) => listed("isolation", own, isolationRows(standIn(), standIn(), isolation).rows)),

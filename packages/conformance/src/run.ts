@@ -20,6 +20,7 @@ import { frontFlags, type Rig, startDev, type TokenMode, writeRigFiles } from ".
 import { CLI_CLIENT, cliRows } from "../suites/cli.ts";
 import { cliBuildRows } from "../suites/cli-builds.ts";
 import { capacityRows, failureRows, startupRows } from "../suites/failures.ts";
+import { consoleRows } from "../suites/console.ts";
 import { faultLanes } from "../suites/faults.ts";
 import { firstScriptRows } from "../suites/first-script.ts";
 import { ISOLATIONS, isolationRows } from "../suites/isolation.ts";
@@ -55,6 +56,7 @@ const HARNESS_SUITES: readonly string[] = [
   "node",
   "kube",
   "kube-real",
+  "console",
   ...Object.keys(CONTROL_SUITES),
 ];
 
@@ -211,6 +213,7 @@ function harnessLanes(context: RunContext, plan: Plan): Lane[] {
       ),
     ),
     ...lane("first-script", () => rowsAndClose(context, "first-script", firstScriptRows(set, programs))),
+    ...(brief ? [] : lane("console", () => rowsAndClose(context, "console", consoleRows(set, programs)))),
     ...(brief ? [] : controlLanes(context, wants)),
   ];
 }

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { createHash, X509Certificate } from "node:crypto";
-import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -8,14 +7,14 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { build, type Plugin } from "esbuild";
-import { type Browser, chromium } from "playwright-core";
+import type { Browser } from "playwright-core";
 
-import { type HarnessRow, SkipRow } from "../../src/harness-rows.ts";
+import { launchChromium } from "../../src/chromium.ts";
+import type { HarnessRow } from "../../src/harness-rows.ts";
 import type { ProcessSet } from "../../src/processes.ts";
 import type { Programs } from "../../src/programs.ts";
 import { type Rig, startDev } from "../../src/rig.ts";
 
-const CHROMIUM = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 const PAGE = "<!doctype html><meta charset=utf-8><title>sandbox</title><script src=/sdk.js></script>";
 
 /** What the page does with the SDK, as its users would. Runs in the browser, so it refers to nothing around it. */
@@ -104,10 +103,6 @@ async function servePage(): Promise<AsyncDisposable & { readonly origin: string 
 }
 
 async function launch(rig: Rig): Promise<Browser> {
-  const executablePath = CHROMIUM.find((path) => existsSync(path));
-  if (executablePath === undefined) {
-    throw new SkipRow("there is no Chromium: run scripts/ci-setup --all");
-  }
   // Trust in this one key, since the browser's own store of authorities is a database of the user.
   const { trust } = rig.facts;
   const keys: string[] = [];
@@ -120,11 +115,7 @@ async function launch(rig: Rig): Promise<Browser> {
         .digest("base64"),
     );
   }
-  const args = ["--no-sandbox", "--disable-dev-shm-usage", "--no-proxy-server"];
-  return chromium.launch({
-    executablePath,
-    args: [...args, `--ignore-certificate-errors-spki-list=${keys.join(",")}`],
-  });
+  return launchChromium([`--ignore-certificate-errors-spki-list=${keys.join(",")}`]);
 }
 
 /** The SDK in a page of another origin, over both ways to the data plane. */
