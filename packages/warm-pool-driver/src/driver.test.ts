@@ -303,6 +303,55 @@ describe("a pool that asks for nothing", () => {
   });
 });
 
+describe("a template name that no template can have", () => {
+  test.each([
+    ["..", ".."],
+    [".", "."],
+    ["a/b", "a/b"],
+    ["t/status", "t/status"],
+    ["T", "T"],
+    ["with a space", "a b"],
+    ["with a query", "t?watch=true"],
+    ["encoded", "%2e%2e"],
+    ["none", ""],
+    ["a little too long", "x".repeat(254)],
+    ["longer than a URL may be", "x".repeat(100_000)],
+  ])("is asked for by nobody: the API server could refuse it, and hold up all pools (%s)", async (_what, name) => {
+    const world = new World();
+    world.fleet.nodes("n1");
+    world.template("t");
+    world.pool("broken", { sandboxTemplateRef: { name } });
+    world.pool("p", { replicas: 2 });
+    world.cluster.gate = (request) => {
+      if (request.path.includes("/sandboxtemplates/")) {
+        throw refusal(request, 403, "Forbidden");
+      }
+    };
+    world.drive();
+    await world.time.pass(6000);
+    expect(world.fleet.poolsOf("n1")).toEqual(["python:3.12 none small 2"]);
+    const [{ fields } = { fields: {} }] = world.log.lines.filter(({ level }) => level === "warn");
+    expect(JSON.stringify(fields).length).toBeLessThan(300);
+  });
+
+  test("and that of a pool that leaves is not asked for", async () => {
+    const world = new World();
+    world.fleet.nodes("n1");
+    world.template("t");
+    world.pool("p", { replicas: 2 });
+    const path = world.pool("leaving", { sandboxTemplateRef: { name: "gone" } });
+    world.cluster.put(path, { metadata: { deletionTimestamp: "2026-11-30T10:00:00Z" } });
+    world.cluster.gate = (request) => {
+      if (request.path.includes("/sandboxtemplates/")) {
+        throw refusal(request, 500, "InternalError");
+      }
+    };
+    world.drive();
+    await world.time.pass(6000);
+    expect(world.fleet.poolsOf("n1")).toEqual(["python:3.12 none small 2"]);
+  });
+});
+
 describe("while templates cannot be read", () => {
   test("nothing is set", async () => {
     const world = new World();

@@ -27,6 +27,10 @@ const READ_TIMEOUT_MS = 10_000;
 /** Lanes that nodes know: one pool with another would make every node refuse all pools. */
 const LANES: ReadonlySet<string> = new Set(["none", "egress"]);
 
+/** What the API server takes as a name. Others name nothing, and asking for them may be refused or answered by something else. */
+const NAME = /^[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?$/;
+const LONGEST_NAME = 253;
+
 /**
  * What the pools ask for, in their order. A template that the watch does not know is read once more: only what is surely
  * missing may drain its pool.
@@ -38,8 +42,8 @@ export async function poolWishes(
   signal: AbortSignal,
 ): Promise<PoolWish[]> {
   const found = new Map<string, KubeObject | undefined>();
-  for (const { namespace, templateName } of pools) {
-    if (templateName !== undefined) {
+  for (const { namespace, templateName, leaving } of pools) {
+    if (templateName !== undefined && !leaving && isName(templateName)) {
       const key = `${namespace}/${templateName}`;
       found.set(key, templates.get(key));
     }
@@ -62,6 +66,9 @@ function wishOf(pool: WarmPool, found: ReadonlyMap<string, KubeObject | undefine
   if (pool.templateName === undefined) {
     return nothing("spec.sandboxTemplateRef names no template");
   }
+  if (!isName(pool.templateName)) {
+    return nothing("spec.sandboxTemplateRef has a name that no template can have");
+  }
   const template = found.get(`${pool.namespace}/${pool.templateName}`);
   if (template === undefined) {
     return nothing(`there is no template ${JSON.stringify(pool.templateName)}`);
@@ -77,6 +84,10 @@ function wishOf(pool: WarmPool, found: ReadonlyMap<string, KubeObject | undefine
   } catch (error) {
     return nothing(errorText(error));
   }
+}
+
+function isName(text: string): boolean {
+  return text.length <= LONGEST_NAME && NAME.test(text);
 }
 
 /** `undefined` when there is none. */
