@@ -51,7 +51,7 @@ export class ChunkedBody extends Writable {
 }
 
 /** Bodies up to this size are written as one string with their head, which costs less than a list of two pieces. */
-const ONE_STRING_BYTES = 4096;
+export const ONE_STRING_BYTES = 4096;
 
 /** Writes a message that is all there, in one packet where it fits. */
 export function writeWhole(connection: Duplex, head: string, body: Buffer, done?: () => void): void {

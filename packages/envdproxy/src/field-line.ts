@@ -37,7 +37,12 @@ export function fieldLines(fields: RawHeaders): string {
   return lines;
 }
 
+/** Whether text stays within its line of a head. */
+export function isSayable(text: string): boolean {
+  return !NO_TEXT.test(text);
+}
+
 /** Whether fields can be said in HTTP/1.1: each name and value within its line. */
 export function areSayable(fields: RawHeaders): boolean {
-  return !fields.some((text) => NO_TEXT.test(text));
+  return fields.every(isSayable);
 }

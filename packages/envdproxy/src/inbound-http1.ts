@@ -3,17 +3,14 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import type { Duplex, Writable } from "node:stream";
 import { TLSSocket } from "node:tls";
+import { ONE_STRING_BYTES } from "./chunked-body.ts";
+import { fieldLines, isSayable } from "./field-line.ts";
 import { switchHeaders } from "./forward-headers.ts";
 import type { Framing } from "./forward-headers.ts";
 import { LINGER_MS, peerAddress } from "./inbound.ts";
 import type { Inbound, ResponseHead } from "./inbound.ts";
 import { withoutField } from "./raw-headers.ts";
 import type { RawHeaders } from "./raw-headers.ts";
-
-/** Bodies up to this size are sent in one piece with their head. */
-const ONE_STRING_BYTES = 4096;
-
-const INVALID_STATUS_TEXT = /[^\t\x20-\x7e\x80-\xff]/;
 
 function framingOf(request: IncomingMessage): Framing {
   if (request.headers["transfer-encoding"] !== undefined) {
@@ -33,16 +30,12 @@ function isWellFormed(request: IncomingMessage, framing: Framing): boolean {
 
 /** A head as HTTP/1.1 bytes, for answers that Node's response object can not write. */
 export function headBytes(status: number, statusText: string, headers: RawHeaders): string {
-  let head = `HTTP/1.1 ${status} ${statusText}\r\n`;
-  for (let i = 0; i + 1 < headers.length; i += 2) {
-    head += `${headers[i]}: ${headers[i + 1]}\r\n`;
-  }
-  return `${head}\r\n`;
+  return `HTTP/1.1 ${status} ${statusText}\r\n${fieldLines(headers)}\r\n`;
 }
 
 /** The guest's words for a status, or the usual ones. */
 export function reasonOf(status: number, statusText: string): string {
-  return statusText === "" || INVALID_STATUS_TEXT.test(statusText) ? (STATUS_CODES[status] ?? "") : statusText;
+  return statusText === "" || !isSayable(statusText) ? (STATUS_CODES[status] ?? "") : statusText;
 }
 
 /**

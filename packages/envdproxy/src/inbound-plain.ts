@@ -3,7 +3,7 @@ import type { Writable } from "node:stream";
 import { ChunkedBody, writeWhole } from "./chunked-body.ts";
 import { areSayable, fieldLines } from "./field-line.ts";
 import type { Framing } from "./forward-headers.ts";
-import { reasonOf } from "./inbound-http1.ts";
+import { headBytes, reasonOf } from "./inbound-http1.ts";
 import type { Inbound, ResponseHead } from "./inbound.ts";
 import type { PlainRequest } from "./plain-request.ts";
 import { count, withoutField } from "./raw-headers.ts";
@@ -79,7 +79,7 @@ export class PlainInbound implements Inbound {
 
   inform(status: number, headers: RawHeaders): void {
     if (!this.#begun && areSayable(headers)) {
-      this.#origin.socket.write(`HTTP/1.1 ${status} ${reasonOf(status, "")}\r\n${fieldLines(headers)}\r\n`, "latin1");
+      this.#origin.socket.write(headBytes(status, reasonOf(status, ""), headers), "latin1");
     }
   }
 
