@@ -112,6 +112,20 @@ describe("the console", () => {
     expect(text).not.toMatch(/token|metadata-of-a-user/);
   });
 
+  it("judges no credential of programs any more once too many were wrong, and says so", async () => {
+    const made = page();
+    const ask = async (credential: string): Promise<number> => {
+      const answer = await made.app.request("/data", { headers: { authorization: `Bearer ${credential}` } });
+      return answer.status;
+    };
+    const cookie = await cookieOf(made);
+    const statuses: number[] = [];
+    for (let index = 0; index < 20; index += 1) statuses.push(await ask("a-guess"));
+    expect(new Set(statuses)).toEqual(new Set([401]));
+    expect([await ask("a-guess"), await ask(CREDENTIAL)]).toEqual([429, 429]);
+    expect((await made.app.request("/data", { headers: { cookie } })).status).toBe(200);
+  });
+
   it("has a policy that fits its own style and script, and forbids everything else", async () => {
     const made = page();
     const asked = await made.app.request("/", { headers: { cookie: await cookieOf(made) } });

@@ -71,9 +71,10 @@ export function createConsole(options: ConsoleOptions): Console {
   const history = registry === undefined ? undefined : new RequestHistory(registry, now);
   const app = new Hono();
 
-  const allowed = (context: Context): boolean => {
+  const judge = (context: Context): "welcome" | "wrong" | "busy" => {
     const bearer = /^Bearer (.+)$/i.exec(context.req.header("authorization") ?? "")?.[1];
-    return bearer === undefined ? sessions.holds(getCookie(context, COOKIE) ?? "") : sessions.try(bearer) === "welcome";
+    if (bearer !== undefined) return sessions.try(bearer);
+    return sessions.holds(getCookie(context, COOKIE) ?? "") ? "welcome" : "wrong";
   };
   const page = (context: Context, html: Page, status: 200 | 401 | 429 = 200): Response | Promise<Response> =>
     context.html(html, status);
@@ -85,9 +86,13 @@ export function createConsole(options: ConsoleOptions): Console {
     context.header("Referrer-Policy", "no-referrer");
     context.header("Cache-Control", "no-store");
   });
-  app.get("/", (context) => (allowed(context) ? page(context, consolePage(version)) : page(context, loginPage(), 401)));
+  app.get("/", (context) =>
+    judge(context) === "welcome" ? page(context, consolePage(version)) : page(context, loginPage(), 401),
+  );
   app.get("/data", async (context) => {
-    if (!allowed(context)) return context.json({ code: 401, message: "log in first" }, 401);
+    const outcome = judge(context);
+    if (outcome === "busy") return context.json({ code: 429, message: "too many tries, wait a minute" }, 429);
+    if (outcome === "wrong") return context.json({ code: 401, message: "log in first" }, 401);
     const view = await fleet.read();
     return context.json({ atMs: now(), ...view, history: history?.points });
   });

@@ -4,15 +4,15 @@ import { ConsoleError } from "./errors.ts";
 /** Short ones could be tried out. */
 export const SHORTEST_CREDENTIAL = 16;
 const LIFETIME_MS = 12 * 3_600_000;
-/** Tries a minute, whoever makes them: enough for people, useless for guessing. */
-const TRIES_PER_MINUTE = 20;
+/** Wrong tries a minute, whoever makes them: enough for people, useless for guessing. */
+const WRONG_PER_MINUTE = 20;
 
 /** Who may look: whoever knows the credential, or has a cookie that was made for it. */
 export class Sessions {
   readonly #credential: string;
   readonly #now: () => number;
   #minute = 0;
-  #tries = 0;
+  #wrong = 0;
 
   /** @throws ConsoleError `invalid_options` for a credential below 16 characters */
   constructor(credential: string, now: () => number) {
@@ -26,16 +26,17 @@ export class Sessions {
     this.#now = now;
   }
 
-  /** Judges a credential that somebody typed. `busy` when too many were tried. */
+  /** Judges a credential that somebody typed. `busy`, for the right one as well, when too many wrong ones were tried. */
   try(typed: string): "welcome" | "wrong" | "busy" {
     const minute = Math.floor(this.#now() / 60_000);
     if (minute !== this.#minute) {
       this.#minute = minute;
-      this.#tries = 0;
+      this.#wrong = 0;
     }
-    this.#tries += 1;
-    if (this.#tries > TRIES_PER_MINUTE) return "busy";
-    return same(typed, this.#credential) ? "welcome" : "wrong";
+    if (this.#wrong >= WRONG_PER_MINUTE) return "busy";
+    if (same(typed, this.#credential)) return "welcome";
+    this.#wrong += 1;
+    return "wrong";
   }
 
   /** A cookie's value for somebody who was welcome. It says when it ends, and nothing of the credential. */
