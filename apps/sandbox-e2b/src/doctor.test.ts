@@ -43,6 +43,7 @@ test("doctor tells every fault with what to do, files that cannot be read among 
     "--json",
     `--sandboxd-seeds=${node.address}`,
     "--envd-proxy-bind-address=:0",
+    "--console-bind-address=127.0.0.1:0",
     ...tls,
     ...flags,
   ]);
@@ -52,8 +53,9 @@ test("doctor tells every fault with what to do, files that cannot be read among 
     .split("\n")
     .map((line) => JSON.parse(line) as Finding);
   const faults = found.filter(({ level }) => level === "fault");
-  expect(faults.map(({ check }) => check)).toEqual(["configuration", "token"]);
+  expect(faults.map(({ check }) => check)).toEqual(["configuration", "configuration", "token"]);
+  expect(faults.map(({ message }) => message)).toContainEqual(expect.stringContaining("needs a credential"));
   expect(faults.every(({ fix = "" }) => fix !== "")).toBe(true);
-  expect(run.stderr).toContain("sandbox-e2b: 2 to mend, ");
+  expect(run.stderr).toContain("sandbox-e2b: 3 to mend, ");
   expect(run.stdout + run.stderr).not.toMatch(new RegExp(`${KEY}|token-of-the-nodes`));
 });

@@ -45,6 +45,7 @@ async function read(config: ServiceConfig): Promise<{ service: Examined; faults:
   const ca = await part(caFrom(config.caFile), "mend --sandboxd-ca-file");
   const e2b = await part(config.e2b.load(), "mend the flag or the file that is named");
   const pair = await part(config.proxy.load(), "mend --envd-proxy-tls-cert-file and --envd-proxy-tls-private-key-file");
+  await part(config.console.load(), "mend --console-bind-address and --console-credential-file");
   const { namespace, envdVersion, allowAnonymous, domain } = config.e2b;
   const service: Examined = {
     seeds: config.seeds,
