@@ -52,6 +52,8 @@ describe.each([
     await sandbox.kill();
     const page = await fetch(new URL("/", server.apiUrl));
     expect(await page.text()).toBe("my own page");
+    // Longer than clients keep idle connections, so that they never write into one that is being closed.
+    expect(page.headers.get("keep-alive")).toBe("timeout=310");
   });
 
   it("refuses a foreign key and answers unknown paths in JSON", async () => {

@@ -10,7 +10,9 @@ export async function withHono({ e2b }: ControlPlane): Promise<Embedded> {
   app.get("/", (c) => c.text("my own page"));
   app.route("/e2b", e2b.app);
   const { promise, resolve } = Promise.withResolvers<AddressInfo>();
-  const server = serve({ fetch: app.fetch, hostname: "127.0.0.1", port: 0 }, resolve);
+  // E2B clients keep idle connections for five minutes.
+  const serverOptions = { keepAliveTimeout: 310_000 };
+  const server = serve({ fetch: app.fetch, hostname: "127.0.0.1", port: 0, serverOptions }, resolve);
   const { port } = await promise;
   return {
     apiUrl: `http://127.0.0.1:${port}/e2b`,
