@@ -8,6 +8,8 @@ import { type Console, createConsole } from "./console.ts";
 import { RequestHistory } from "./request-history.ts";
 
 const CREDENTIAL = "a-credential-of-the-console";
+/** As they were before anything was served. */
+const { Request: request, Response: response } = globalThis;
 const open: Console[] = [];
 afterEach(() => open.splice(0).forEach((one) => one[Symbol.dispose]()));
 
@@ -151,7 +153,7 @@ describe("the console", () => {
     expect(answer.status).toBe(status);
   });
 
-  it("serves until it is told to stop, whoever hangs on", async () => {
+  it("serves until it is told to stop, whoever hangs on, and leaves the globals of its program alone", async () => {
     const made = page();
     const stop = new AbortController();
     const up = Promise.withResolvers<string>();
@@ -165,6 +167,8 @@ describe("the console", () => {
     stop.abort();
     await served;
     await closed;
+    expect(globalThis.Request).toBe(request);
+    expect(globalThis.Response).toBe(response);
   });
 
   it.each([

@@ -18,9 +18,10 @@ export async function serveConsole(
   const failed = (reason: string, cause?: unknown): ConsoleError =>
     new ConsoleError("listen_failed", `listen on console address ${JSON.stringify(address)}: ${reason}`, { cause });
   if (where === undefined) throw failed("not host:port");
-  const listener = getRequestListener(app.fetch);
+  // The globals are those of the program that this runs in.
+  const listener = getRequestListener(app.fetch, { overrideGlobalObjects: false });
   const server = createServer({ headersTimeout: 10_000, requestTimeout: 30_000 }, (request, response) => {
-    void listener(request, response);
+    listener(request, response).catch(() => response.destroy());
   });
   server.maxConnections = MAX_CONNECTIONS;
   const closed = new Promise<void>((resolve) => server.once("close", resolve));
