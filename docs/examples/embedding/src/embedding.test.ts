@@ -10,6 +10,8 @@ import { withFastify } from "./fastify.ts";
 import { withHono } from "./hono.ts";
 import { withNodeHttp } from "./node-http.ts";
 
+/** As they were before anything was served. */
+const { Request: request, Response: response } = globalThis;
 const apiKey = `e2b_${"5".repeat(40)}`;
 
 let stateDir = "";
@@ -54,6 +56,8 @@ describe.each([
     expect(await page.text()).toBe("my own page");
     // Longer than clients keep idle connections, so that they never write into one that is being closed.
     expect(page.headers.get("keep-alive")).toBe("timeout=310");
+    expect(globalThis.Request).toBe(request);
+    expect(globalThis.Response).toBe(response);
   });
 
   it("refuses a foreign key and answers unknown paths in JSON", async () => {

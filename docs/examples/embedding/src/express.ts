@@ -7,7 +7,7 @@ import { type Embedded, MOUNT } from "./embedded.ts";
 /** Express: a listener like any other. It must come before body parsers, which would take the bodies away. */
 export async function withExpress({ e2b }: ControlPlane): Promise<Embedded> {
   const app = express();
-  const listener = getRequestListener(e2b.fetch);
+  const listener = getRequestListener(e2b.fetch, { overrideGlobalObjects: false });
   app.use(MOUNT, (request, response) => void listener(request, response));
   app.use(express.json());
   app.get("/", (_request, response) => void response.send("my own page"));

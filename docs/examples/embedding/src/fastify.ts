@@ -7,7 +7,7 @@ import { type Embedded, MOUNT } from "./embedded.ts";
 export async function withFastify({ e2b }: ControlPlane): Promise<Embedded> {
   const app = fastify({ keepAliveTimeout: 310_000 });
   app.get("/", () => "my own page");
-  const listener = getRequestListener(e2b.fetch);
+  const listener = getRequestListener(e2b.fetch, { overrideGlobalObjects: false });
   await app.register(
     (scope, _options, done) => {
       // Inside this plugin only: the control plane reads and judges bodies itself.

@@ -12,7 +12,8 @@ export async function withHono({ e2b }: ControlPlane): Promise<Embedded> {
   const { promise, resolve } = Promise.withResolvers<AddressInfo>();
   // E2B clients keep idle connections for five minutes.
   const serverOptions = { keepAliveTimeout: 310_000 };
-  const server = serve({ fetch: app.fetch, hostname: "127.0.0.1", port: 0, serverOptions }, resolve);
+  const where = { hostname: "127.0.0.1", port: 0 };
+  const server = serve({ fetch: app.fetch, ...where, serverOptions, overrideGlobalObjects: false }, resolve);
   const { port } = await promise;
   return {
     apiUrl: `http://127.0.0.1:${port}/e2b`,

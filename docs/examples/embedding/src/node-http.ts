@@ -6,7 +6,7 @@ import { type Embedded, MOUNT } from "./embedded.ts";
 
 /** `node:http`: requests below the mount go to the control plane, with the rest of their path. */
 export async function withNodeHttp({ e2b }: ControlPlane): Promise<Embedded> {
-  const listener = getRequestListener(e2b.fetch);
+  const listener = getRequestListener(e2b.fetch, { overrideGlobalObjects: false });
   const server = createServer((request, response) => {
     if (request.url?.startsWith(`${MOUNT}/`) === true) {
       request.url = request.url.slice(MOUNT.length);
