@@ -1,3 +1,4 @@
+import { cpuUsage } from "node:process";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { decodeBody } from "./decode-body.ts";
@@ -99,6 +100,23 @@ describe("members that are said twice", () => {
     const { value, duplicates } = read("a: 1\nb:\n- x: 1\n  x: 2\na: 3\n", YAML);
     expect(duplicates).toEqual(["b[0].x", "a"]);
     expect(value).toEqual({ a: 3, b: [{ x: 2 }] });
+  });
+
+  test("cost little, however many there are and however deep: nobody reads them all", () => {
+    const twice = Array.from({ length: 1000 }, (_, at) => `"k${at}":1,"k${at}":2`).join(",");
+    const repeated = `${'{"a":'.repeat(400)}{${'"x":1,'.repeat(200_000)}"x":2}${"}".repeat(400)}`;
+    const began = cpuUsage().user;
+    expect(read(repeated).duplicates).toHaveLength(1);
+    // Microseconds of this process alone. It took fifty times as long where each mention was given its path.
+    expect(cpuUsage().user - began).toBeLessThan(3_000_000);
+    const deep = `${`{"${"a".repeat(100)}":`.repeat(400)}{${twice}}${"}".repeat(400)}`;
+    const { duplicates } = read(deep);
+    expect(duplicates.length).toBeLessThanOrEqual(100);
+    expect(duplicates.join("").length).toBeLessThan(200_000);
+    expect(read(`{${twice}}`).duplicates).toHaveLength(100);
+    expect(read(`{"a":1,"${"b".repeat(5000)}":1,"${"b".repeat(5000)}":1}`).duplicates).toEqual([
+      `${"b".repeat(1024)}…`,
+    ]);
   });
 
   test("are none in what JSON.stringify writes", () => {
