@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { textStream } from "./text-stream.ts";
+import { TextSlices, textStream } from "./text-stream.ts";
 
 it("hands on texts of any size, in order and whole", async () => {
   const sizes = fc.oneof(fc.constant(0), fc.nat(40), fc.integer({ min: 43_000, max: 44_000 }), fc.nat(300_000));
@@ -34,4 +34,11 @@ it("makes no more than is read, and lets others have their turn", async () => {
   clearInterval(count);
   expect(made).toBe(2000);
   expect(turns).toBeGreaterThan(0);
+});
+
+it.each([0, 1, 5000, 40_000, 200_000])("holds little more than what it hands on: %d bytes", (size) => {
+  const slices = new TextSlices([`${"x".repeat(size)}y`]);
+  for (let slice = slices.next(); slice !== undefined; slice = slices.next()) {
+    expect(slice.buffer.byteLength).toBeLessThanOrEqual(4 * slice.length);
+  }
 });

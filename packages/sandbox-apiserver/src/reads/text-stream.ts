@@ -3,6 +3,9 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 /** How much is handed on at a time, in bytes. */
 const SLICE_BYTES = 128 * 1024;
 
+/** A slice that takes less than this part of its room is copied. */
+const SHORT_SLICE = 4;
+
 /** How long the event loop may be held before others get a turn, in milliseconds. */
 const STRETCH_MS = 4;
 
@@ -52,7 +55,11 @@ export class TextSlices {
         break;
       }
     }
-    return length === 0 && this.#done ? undefined : slice.subarray(0, length);
+    if (length === 0 && this.#done) {
+      return undefined;
+    }
+    // A reader may take its time, and thousands of them may hold a slice each: a short one keeps no room for a long one.
+    return length * SHORT_SLICE < SLICE_BYTES ? new Uint8Array(slice.subarray(0, length)) : slice.subarray(0, length);
   }
 
   #takeOver(slice: Buffer): number {
