@@ -188,3 +188,17 @@ it.each([
     run.seen.length = 0;
   }
 });
+
+it.each(["destroy", "resetAndDestroy"] as const)(
+  "a client that leaves with more behind its request than is read leaves nothing behind: %s",
+  async (leave) => {
+    await using run = await scene();
+    using client = rawClient(run.proxy.port, asked("/never"));
+    await eventually("the guest has it", () => run.seen.length === 1);
+    client.socket.write(served("/next").replace(body("abc"), body("x".repeat(200_000))));
+    await delay(100);
+    client.socket[leave]();
+    await eventually("the relay closes", () => run.proxy.store.relays.size === 0);
+    expect(run.seen).toEqual(["/never"]);
+  },
+);

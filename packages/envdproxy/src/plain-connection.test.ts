@@ -3,7 +3,7 @@ import { connect, createServer } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
 import { expect, it } from "vitest";
 import { PlainConnection } from "./plain-connection.ts";
-import { requestHead } from "./testing/fixtures.ts";
+import { eventually, requestHead } from "./testing/fixtures.ts";
 
 it.each([
   ["an answer that is the last by its own words", true],
@@ -37,4 +37,33 @@ it.each([
   server.close();
   expect(targets).toEqual(["/first"]);
   expect(text).toMatch(/\r\nConnection: close\r\n[^]*answer/);
+});
+
+it("cuts off a client that sends without end behind a request", async () => {
+  const server = createServer({ allowHalfOpen: true, noDelay: true }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const accepted = once(server, "connection") as Promise<[Socket]>;
+  const client = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  client.on("error", () => undefined);
+  const [socket] = await accepted;
+  socket.on("error", () => undefined);
+  const happened: string[] = [];
+  const connection = new PlainConnection(socket, {
+    onRequest(inbound) {
+      inbound.onGone(() => happened.push("gone"));
+      // As if it was read once a second, sixty-four kilobytes at a time.
+      for (let bytes = 0; bytes <= 8 * 1024 * 1024 && !socket.destroyed; bytes += 65_536) {
+        setImmediate(() => socket.emit("data", Buffer.alloc(65_536)));
+      }
+    },
+    onOver: () => happened.push("over"),
+    onOther: () => happened.push("other"),
+    onLeft: () => happened.push("left"),
+  });
+  client.write(requestHead("GET /first"));
+  await once(client, "close");
+  server.close();
+  expect(connection.last).toBe(false);
+  await eventually("the end", () => happened.length === 3);
+  expect(happened).toEqual(["gone", "over", "left"]);
 });

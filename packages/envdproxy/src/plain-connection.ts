@@ -19,8 +19,12 @@ export interface PlainEvents {
   onLeft(): void;
 }
 
-/** What a client may send behind a request that runs, in bytes; then its connection waits. */
-const MAX_EARLY_BYTES = 64 * 1024;
+/** What a client may send behind a request that runs, in bytes; from then on its connection is read now and then only. */
+const EARLY_BYTES = 64 * 1024;
+/** Who sends more than this without waiting for an answer is cut off. */
+const MAX_EARLY_BYTES = 8 * 1024 * 1024;
+/** How often a connection that waits is read: that is how a client that left is noticed. */
+const LOOK_MS = 1000;
 
 /**
  * A connection for as long as its client sends plain requests, one after the other. Node's server knows all of HTTP/1,
@@ -35,6 +39,7 @@ export class PlainConnection implements PlainOrigin {
   /** What came before the answer to what runs: its client does not wait, so what follows is no plain request. */
   readonly #early: Buffer[] = [];
   #earlyBytes = 0;
+  #look: NodeJS.Timeout | undefined;
   #running: PlainInbound | undefined;
   #last = false;
   #left = false;
@@ -75,7 +80,11 @@ export class PlainConnection implements PlainOrigin {
     this.#early.push(bytes);
     this.#earlyBytes += bytes.length;
     if (this.#earlyBytes > MAX_EARLY_BYTES) {
+      this.socket.destroy();
+    } else if (this.#earlyBytes > EARLY_BYTES) {
       this.socket.pause();
+      clearTimeout(this.#look);
+      this.#look = setTimeout(() => this.socket.resume(), LOOK_MS);
     }
   };
 
@@ -89,6 +98,7 @@ export class PlainConnection implements PlainOrigin {
   };
 
   readonly #onClose = (): void => {
+    clearTimeout(this.#look);
     const running = this.#running;
     if (running !== undefined) {
       this.#running = undefined;
@@ -99,6 +109,7 @@ export class PlainConnection implements PlainOrigin {
   };
 
   readonly #onOver = (last: boolean): void => {
+    clearTimeout(this.#look);
     this.#running = undefined;
     this.#events.onOver();
     if (last || this.#last) {
