@@ -51,6 +51,8 @@ export function consoleRows(
     const { browser: program, url, credential } = await started();
     const page = await (await program.newContext(look)).newPage();
     await page.goto(url);
+    // The field takes the focus by itself, but at a moment of its own.
+    await page.getByLabel("Credential of this console").focus();
     await page.keyboard.type(credential);
     await page.keyboard.press("Enter");
     await page.getByText("Live", { exact: true }).waitFor();
