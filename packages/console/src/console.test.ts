@@ -222,4 +222,32 @@ describe("the history of requests", () => {
     for (let index = 0; index < 200; index += 1) await history.look();
     expect(history.points).toHaveLength(120);
   });
+
+  it("has a gap where the registry fails, and nobody else hears of it", async () => {
+    const registry = new Registry();
+    let fails = true;
+    const total = new Counter({
+      name: "e2bcompat_requests_total",
+      help: "x",
+      registers: [registry],
+      collect: () => {
+        if (fails) throw new Error("no count");
+      },
+    });
+    const unhandled: unknown[] = [];
+    const note = (reason: unknown): void => void unhandled.push(reason);
+    process.on("unhandledRejection", note);
+    try {
+      using history = new RequestHistory(registry, () => 1);
+      await new Promise((resolve) => setImmediate(resolve));
+      fails = false;
+      await history.look();
+      total.inc(3);
+      await history.look();
+      expect(history.points.map(({ requests }) => requests)).toEqual([3]);
+      expect(unhandled).toEqual([]);
+    } finally {
+      process.off("unhandledRejection", note);
+    }
+  });
 });

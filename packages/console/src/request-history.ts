@@ -41,8 +41,12 @@ export class RequestHistory implements Disposable {
   constructor(registry: Registry, now: () => number) {
     this.#registry = registry;
     this.#now = now;
-    void this.look();
-    this.#timer = setInterval(() => void this.look(), STEP_MS);
+    const look = (): void => {
+      // A registry may hold metrics of others. One that fails leaves a gap here, and the program alone.
+      this.look().catch(() => undefined);
+    };
+    look();
+    this.#timer = setInterval(look, STEP_MS);
     this.#timer.unref();
   }
 

@@ -160,6 +160,7 @@ async function look() {
     state.className = "lost";
     if (state.dataset.live !== "no") { state.textContent = "No answer. Trying again."; state.dataset.live = "no"; }
   }
+  // Nobody looks at a hidden page: it asks again when it is shown.
   if (!document.hidden) timer = setTimeout(look, 2000);
 }
 document.addEventListener("visibilitychange", () => { if (!document.hidden) void look(); });

@@ -23,7 +23,7 @@ export function versionOf(item: Item): string {
 }
 
 /** Characters beyond Latin-1 make a string take two bytes each. */
-// oxlint-disable-next-line no-control-regex
+// oxlint-disable-next-line no-control-regex -- Latin-1 begins with control characters
 const WIDE = /[^\0-\xff]/;
 
 /**
